@@ -1,0 +1,94 @@
+#include "job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "weft/autodiff/differentiate.h"
+#include "weft/base/error.h"
+#include "weft/base/hash.h"
+#include "weft/base/units.h"
+#include "weft/graph/text.h"
+#include "weft/program/check.h"
+#include "weft/program/lower.h"
+
+namespace weft {
+namespace {
+
+void refuse(Blame blame, const std::string& what, const std::vector<std::string>& found) {
+  if (!found.empty()) {
+    throw Error(blame, fmt::format("{}:\n  {}", what, fmt::join(found, "\n  ")));
+  }
+}
+
+std::vector<DeviceId> used_devices(const Plan& plan) {
+  std::vector<DeviceId> devices;
+  for (const StagePlan& stage : plan.stages) {
+    devices.insert(devices.end(), stage.mesh.devices.begin(), stage.mesh.devices.end());
+  }
+  std::ranges::sort(devices);
+  return devices;
+}
+
+void check_memory(const WorkerJob& job) {
+  std::vector<std::string> found;
+  for (const DeviceId d : job.devices) {
+    const auto device = static_cast<std::size_t>(d);
+    const std::int64_t budget =
+        device < job.plan.memory_budget_bytes.size() ? job.plan.memory_budget_bytes[device] : 0;
+    const std::int64_t need = job.predicted_peak_bytes[device];
+    if (budget > 0 && need > budget) {
+      found.push_back(fmt::format("device {} needs {} ({} bytes), its budget is {} ({} bytes)",
+                                  job.plan.cluster.devices[device].name,
+                                  format_bytes(static_cast<double>(need)), need,
+                                  format_bytes(static_cast<double>(budget)), budget));
+    }
+  }
+  refuse(Blame::no_fit, "the plan does not fit in memory", found);
+}
+
+DatasetOptions data_options(const WorkerJob& job) {
+  DatasetOptions options{.sequence = job.model.sequence,
+                         .features = 0,
+                         .vocabulary = job.model.vocabulary,
+                         .seed = job.plan.seed};
+  for (const Value& value : job.model.forward.values) {
+    if (value.kind == ValueKind::input && value.name == "x") {
+      options.features = bind(value.type, 1).elements();
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+WorkerJob prepare_job(const WorkerOptions& options, int world) {
+  WorkerJob job;
+  job.ops = builtin_ops();
+  job.plan = read_plan(options.plan);
+  job.model = load_model(job.plan.model.description,
+                         {.sequence = job.plan.sequence, .dtype = job.plan.dtype}, job.ops);
+  const std::string hash = hash_hex(hash_text(format_graph(job.model.forward)));
+  require(
+      hash == job.plan.model.hash,
+      "{}: the model \"{}\" has changed since the plan was made (hash {}, in the plan {}); plan "
+      "again",
+      options.plan, job.plan.model.description, hash, job.plan.model.hash);
+  refuse(Blame::input, options.plan + " contradicts itself",
+         violations(job.plan, job.model.forward));
+  job.devices = used_devices(job.plan);
+  require(static_cast<int>(job.devices.size()) == world,
+          "{} is for {} devices, but this job has {} ranks: start one rank for each device",
+          options.plan, job.devices.size(), world);
+  job.graph = training_graph(job.model.forward, job.plan.optimizer, job.ops);
+  job.program = lower(job.graph, job.plan, job.ops);
+  refuse(Blame::bug, "bug in weft: the program of this plan cannot run",
+         violations(job.program, job.graph, job.ops));
+  job.predicted_peak_bytes = peak_memory(
+      job.program, static_cast<int>(job.plan.cluster.devices.size()), job.graph, job.ops);
+  check_memory(job);
+  job.data = open_dataset(options.data, data_options(job));
+  return job;
+}
+
+}  // namespace weft

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft {
+
+struct WorkerOptions {
+  std::string plan;
+  std::string data = "synthetic";
+  std::int64_t steps = 1;
+  double learning_rate = -1;  // below 0: the optimizer's default
+  std::string schedule = "constant";
+  std::int64_t warmup = 0;
+  std::string save;
+  std::int64_t save_every = 0;
+  std::string resume;
+  std::string dump;
+  std::string trace;
+  int threads = 0;  // 0: OMP_NUM_THREADS, else this host's cores divided among its ranks
+  double timeout_s = 300;
+};
+
+}  // namespace weft

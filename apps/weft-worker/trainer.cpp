@@ -1,0 +1,219 @@
+#include "weft/kernels/torch_headers.h"
+
+#include "trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "trace.h"
+#include "weft/base/error.h"
+#include "weft/base/file.h"
+#include "weft/runtime/allocator.h"
+#include "weft/runtime/checkpoint.h"
+#include "weft/runtime/communicator.h"
+#include "weft/runtime/executor.h"
+#include "weft/runtime/learning_rate.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+int thread_count(const WorkerOptions& options, const JobPlace& place) {
+  if (options.threads > 0) {
+    return options.threads;
+  }
+  const char* text = std::getenv("OMP_NUM_THREADS");  // NOLINT(concurrency-mt-unsafe)
+  const int asked = text == nullptr ? 0 : std::atoi(text);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return asked > 0 ? asked : std::max(1, cores / std::max(1, place.local_world));
+}
+
+/// One rank's training run.
+class Trainer {
+ public:
+  Trainer(const WorkerOptions& options, const JobPlace& place, const WorkerJob& job,
+          const Reporter& reporter)
+      : options_(options),
+        job_(job),
+        reporter_(reporter),
+        device_(job.devices[place.rendezvous.rank]),
+        communicator_(rendezvous(options, place)),
+        executor_({.program = job.program,
+                   .graph = job.graph,
+                   .ops = job.ops,
+                   .devices = job.devices,
+                   .seed = job.plan.seed},
+                  communicator_) {
+    rate_ = {.peak = options.learning_rate >= 0         ? options.learning_rate
+                     : job.plan.optimizer.name == "sgd" ? 0.1
+                                                        : 3e-4,
+             .schedule = options.schedule,
+             .warmup = options.warmup,
+             .steps = options.steps};
+  }
+
+  void run(const std::atomic<bool>& stop) {
+    begin();
+    bool stopped = false;
+    for (std::int64_t step = done_ + 1; step <= options_.steps && !stopped; ++step) {
+      one_step(step);
+      done_ = step;
+      stopped = agree_to_stop(stop) && step < options_.steps;
+      const bool due = options_.save_every > 0 && step % options_.save_every == 0;
+      if (!options_.save.empty() && (due || stopped || step == options_.steps)) {
+        save();
+      }
+    }
+    finish(stopped);
+  }
+
+ private:
+  static Rendezvous rendezvous(const WorkerOptions& options, const JobPlace& place) {
+    Rendezvous result = place.rendezvous;
+    result.timeout_s = options.timeout_s;
+    return result;
+  }
+
+  void begin() {
+    if (options_.resume.empty()) {
+      executor_.initialise();
+      return;
+    }
+    const std::string checkpoint = find_checkpoint(options_.resume);
+    const CheckpointInfo info = read_checkpoint_info(checkpoint);
+    require(info.model_hash == job_.plan.model.hash, "{} was saved from another model: \"{}\"",
+            checkpoint, info.model);
+    require(
+        info.batch == job_.plan.batch,
+        "{} was saved with batch {}; with batch {} the samples would not go on where they ended",
+        checkpoint, info.batch, job_.plan.batch);
+    load_checkpoint(checkpoint, executor_.stored());
+    done_ = info.step;
+  }
+
+  void one_step(std::int64_t step) {
+    const bool last = step == options_.steps;
+    const SampleBatch batch = job_.data->batch(step - 1, job_.plan.batch);
+    const StepInput input{
+        .step = step, .learning_rate = learning_rate_at(rate_, step), .batch = &batch};
+    const StepOptions how{.timeline = last && !options_.trace.empty(),
+                          .gradients = last && !options_.dump.empty() ? &gradients_ : nullptr};
+    StepResult result = executor_.run_step(input, how);
+    peak_bytes_ = std::max(peak_bytes_, result.peak_memory_bytes);
+    seconds_.push_back(result.seconds);
+    report_step(step, result, batch);
+    if (how.timeline) {
+      result.timeline.peak_memory_bytes.resize(job_.plan.cluster.devices.size(), 0);
+      result.timeline.peak_memory_bytes[device_] = result.peak_memory_bytes;
+      write_trace(options_.trace, result.timeline, communicator_);
+    }
+  }
+
+  void report_step(std::int64_t step, const StepResult& result, const SampleBatch& batch) {
+    json message = {{"type", "step"},
+                    {"step", step},
+                    {"seconds", result.seconds},
+                    {"samples", batch.samples},
+                    {"tokens", batch.tokens.size()},
+                    {"peak_memory_bytes", result.peak_memory_bytes}};
+    if (executor_.reports_loss()) {
+      message["loss"] = *result.loss;
+      losses_.push_back(*result.loss);
+      if (!reporter_.connected()) {
+        fmt::print("step {} loss {:.6f} {:.4f} s\n", step, *result.loss, result.seconds);
+        std::fflush(stdout);
+      }
+    }
+    reporter_.send(message);
+  }
+
+  // One rank that was asked to stop is enough; all learn of it at the end of the same step.
+  bool agree_to_stop(const std::atomic<bool>& stop) {
+    std::int64_t wishes = stop ? 1 : 0;
+    communicator_.all_reduce(0, at::from_blob(&wishes, {1}, at::TensorOptions(at::kLong)));
+    return wishes > 0;
+  }
+
+  void save() {
+    save_checkpoint(options_.save,
+                    {.step = done_,
+                     .ranks = communicator_.world(),
+                     .seed = job_.plan.seed,
+                     .model = job_.plan.model.description,
+                     .model_hash = job_.plan.model.hash,
+                     .data = job_.data->description(),
+                     .batch = job_.plan.batch},
+                    executor_.stored(), communicator_);
+  }
+
+  void dump() {
+    std::filesystem::create_directories(options_.dump);
+    std::vector<LocalTensor> parts = executor_.stored();
+    std::erase_if(parts, [&](const LocalTensor& part) {
+      const auto& values = job_.graph.values;
+      return std::ranges::find(values, part.name, &Value::name)->kind != ValueKind::parameter;
+    });
+    for (KeptTensor& kept : gradients_) {
+      kept.part.bytes = kept.bytes;
+      parts.push_back(kept.part);
+    }
+    write_parts(options_.dump, communicator_.rank(), parts);
+    if (executor_.reports_loss()) {
+      write_file(options_.dump + "/losses.json", json{{"losses", losses_}}.dump() + "\n");
+    }
+  }
+
+  void finish(bool stopped) {
+    if (!options_.dump.empty()) {
+      dump();
+    }
+    communicator_.barrier();
+    json result = {{"type", "result"},
+                   {"device", device_},
+                   {"peak_memory_bytes", peak_bytes_},
+                   {"predicted_peak_memory_bytes", job_.predicted_peak_bytes[device_]}};
+    if (!seconds_.empty()) {
+      std::ranges::sort(seconds_);
+      result["step_seconds"] = seconds_[seconds_.size() / 2];
+    }
+    reporter_.send(result);
+    reporter_.send({{"type", "done"}, {"step", done_}, {"stopped", stopped}});
+  }
+
+  const WorkerOptions& options_;
+  const WorkerJob& job_;
+  const Reporter& reporter_;
+  DeviceId device_;
+  Communicator communicator_;
+  Executor executor_;
+  LearningRate rate_;
+  std::int64_t done_ = 0;  // steps
+  std::int64_t peak_bytes_ = 0;
+  std::vector<double> losses_;
+  std::vector<double> seconds_;
+  std::vector<KeptTensor> gradients_;
+};
+
+}  // namespace
+
+void train(const WorkerOptions& options, const JobPlace& place, const WorkerJob& job,
+           const Reporter& reporter, const std::atomic<bool>& stop) {
+  // Threads that OpenMP starts later inherit the flush of denormals.
+  at::globalContext().setFlushDenormal(true);
+  at::set_num_threads(thread_count(options, place));
+  install_counting_allocator();
+  const auto device = static_cast<std::size_t>(job.devices[place.rendezvous.rank]);
+  if (device < job.plan.memory_budget_bytes.size()) {
+    set_memory_budget(job.plan.memory_budget_bytes[device]);
+  }
+  Trainer(options, place, job, reporter).run(stop);
+}
+
+}  // namespace weft

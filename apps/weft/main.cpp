@@ -1,0 +1,62 @@
+// weft: plans, simulates, verifies and trains. Links no libtorch: workers do the computing.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+
+#include "commands.h"
+#include "weft/base/error.h"
+
+namespace {
+
+int exit_code(weft::Blame blame) {
+  switch (blame) {
+    case weft::Blame::input:
+      return weft::kWrongInput;
+    case weft::Blame::environment:
+      return weft::kFailed;
+    case weft::Blame::no_fit:
+      return weft::kNoPlanFits;
+    case weft::Blame::bug:
+      return weft::kBug;
+  }
+  return weft::kBug;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "Plans and runs the training of deep-learning models on whatever devices there are."};
+  app.name("weft");
+  app.set_version_flag("--version", "weft 0.1.0");
+  app.require_subcommand(1);
+  weft::Command command;
+  weft::add_plan(app, command);
+  weft::add_compare(app, command);
+  weft::add_simulate(app, command);
+  weft::add_verify(app, command);
+  weft::add_train(app, command);
+  weft::add_models(app, command);
+  weft::add_devices(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);
+    return code == 0 ? weft::kDone : weft::kWrongInput;
+  }
+  return command();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const weft::Error& e) {
+    fmt::print(stderr, "weft: {}\n", e.what());
+    return exit_code(e.blame());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "weft: bug in weft: {}\n", e.what());
+    return weft::kBug;
+  }
+}

@@ -1,0 +1,44 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "setup.h"
+#include "weft/base/file.h"
+
+namespace weft {
+
+void add_plan(CLI::App& app, Command& run) {
+  struct Options {
+    TaskOptions task;
+    std::string output;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plan", "find the fastest plan that fits");
+  command->add_option("model", options->task.model, "a model: see 'weft models'")->required();
+  command
+      ->add_option("--cluster", options->task.cluster, "such as 4x8xA100-80GB, local:2 or a file")
+      ->required();
+  add_task_options(*command, options->task);
+  add_recipe_option(*command, options->task);
+  command->add_option("-o,--output", options->output, "save the plan");
+  command->callback([&run, options] {
+    run = [options] {
+      const Setup setup = make_setup(options->task);
+      const Choice choice = choose_plan(setup, options->task);
+      if (!options->output.empty()) {
+        write_file(options->output, format_plan(choice.candidate.plan));
+      }
+      if (options->task.json) {
+        fmt::print("{}\n", figures_json(choice.candidate, choice.figures).dump(2));
+      } else if (!options->task.quiet) {
+        fmt::print("{}", plan_text(choice.candidate, choice.figures));
+      }
+      return kDone;
+    };
+  });
+}
+
+}  // namespace weft

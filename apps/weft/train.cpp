@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "progress.h"
+#include "setup.h"
+#include "weft/base/error.h"
+#include "weft/base/units.h"
+#include "workers.h"
+
+namespace weft {
+namespace {
+
+struct TrainOptions {
+  TaskOptions task;
+  std::string plan;
+  std::string data;
+  std::int64_t steps = 0;
+  std::optional<double> lr;
+  std::string schedule = "constant";
+  std::int64_t warmup = 0;
+  std::string save;
+  std::int64_t save_every = 0;
+  std::string resume;
+  std::string log;
+  std::string trace;
+};
+
+Choice choose(const TrainOptions& options, Setup& setup) {
+  if (options.plan.empty()) {
+    setup = make_setup(options.task);
+    return choose_plan(setup, options.task);
+  }
+  const Plan plan = read_plan(options.plan);
+  setup = setup_of(plan);
+  Choice choice = evaluate_plan(setup, plan);
+  if (!choice.candidate.fits) {
+    throw Error(Blame::no_fit, no_fit_text(choice.candidate));
+  }
+  return choice;
+}
+
+std::vector<std::string> worker_arguments(const TrainOptions& options, const Plan& plan) {
+  const double lr = options.lr.value_or(plan.optimizer.name == "sgd" ? 0.1 : 3e-4);
+  require(std::isfinite(lr) && lr >= 0, "--lr {}: a rate is a number from 0", lr);
+  std::vector<std::string> words = {"--data",     options.data,
+                                    "--steps",    fmt::format("{}", options.steps),
+                                    "--lr",       fmt::format("{}", lr),
+                                    "--schedule", options.schedule,
+                                    "--warmup",   fmt::format("{}", options.warmup)};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) {
+      words.insert(words.end(), {name, value});
+    }
+  };
+  add("--save", options.save);
+  add("--resume", options.resume);
+  add("--trace", options.trace);
+  if (options.save_every > 0) {
+    add("--save-every", fmt::format("{}", options.save_every));
+  }
+  return words;
+}
+
+// What the run says of itself: a bar, lines, the log file, and the figures for the end.
+class Progress {
+ public:
+  Progress(const TrainOptions& options, const Plan& plan)
+      : options_(options), plan_(plan), bar_("training", options.task.quiet) {
+    if (!options.log.empty()) {
+      log_.open(options.log, options.resume.empty() ? std::ios::trunc : std::ios::app);
+      if (!log_) {
+        fail_environment("cannot write {}", options.log);
+      }
+    }
+  }
+
+  void step(const StepReport& report) {
+    seconds_.push_back(report.seconds);
+    losses_.push_back(report.loss);
+    peak_.resize(report.peak_memory_bytes.size(), 0);
+    for (std::size_t r = 0; r < peak_.size(); ++r) {
+      peak_[r] = std::max(peak_[r], report.peak_memory_bytes[r]);
+    }
+    const double rate = static_cast<double>(report.tokens) / report.seconds;
+    if (log_.is_open()) {
+      log_ << nlohmann::ordered_json{{"step", report.step},
+                                     {"loss", report.loss},
+                                     {"seconds", report.seconds},
+                                     {"samples", plan_.batch},
+                                     {"tokens_per_second", rate},
+                                     {"peak_memory_bytes", report.peak_memory_bytes}}
+                  .dump()
+           << std::endl;
+    }
+    const std::string note =
+        fmt::format("step {}  loss {:.4f}  {:.4g} {}/s", report.step, report.loss, rate, unit());
+    bar_.update(static_cast<double>(report.step) / static_cast<double>(options_.steps), note);
+    const std::int64_t every = std::max<std::int64_t>(1, options_.steps / 10);
+    const bool line = report.step % every == 0 || report.step == 1 || report.step == options_.steps;
+    if (line && !options_.task.quiet && !options_.task.json) {
+      bar_.wipe();
+      fmt::print(stderr, "{}\n", note);
+    }
+  }
+
+  [[nodiscard]] double median_s() const { return median_step_seconds(seconds_); }
+  [[nodiscard]] const std::vector<double>& losses() const { return losses_; }
+  [[nodiscard]] const std::vector<std::int64_t>& peak() const { return peak_; }
+  [[nodiscard]] const char* unit() const { return plan_.sequence > 0 ? "tokens" : "samples"; }
+  void end() { bar_.wipe(); }
+
+ private:
+  const TrainOptions& options_;
+  const Plan& plan_;
+  ProgressBar bar_;
+  std::ofstream log_;
+  std::vector<double> seconds_;
+  std::vector<double> losses_;
+  std::vector<std::int64_t> peak_;
+};
+
+void print_end(const Candidate& c, const Progress& progress) {
+  const double units = static_cast<double>(c.plan.batch) *
+                       static_cast<double>(std::max<std::int64_t>(c.plan.sequence, 1));
+  fmt::print("loss {:.4f} -> {:.4f} in {} steps\n", progress.losses().front(),
+             progress.losses().back(), progress.losses().size());
+  fmt::print("step {} measured, {} predicted; {:.4g} {}/s\n", format_seconds(progress.median_s()),
+             format_seconds(c.step_s), units / progress.median_s(), progress.unit());
+  const std::vector<DeviceId> devices = used_devices(c.plan);
+  for (std::size_t r = 0; r < devices.size() && r < progress.peak().size(); ++r) {
+    fmt::print("device {}: peak memory {} measured, {} predicted, budget {}\n",
+               c.plan.cluster.devices[devices[r]].name,
+               format_bytes(static_cast<double>(progress.peak()[r])),
+               format_bytes(static_cast<double>(c.peak_memory_bytes[devices[r]])),
+               format_bytes(static_cast<double>(c.plan.memory_budget_bytes[devices[r]])));
+  }
+}
+
+nlohmann::ordered_json end_json(const Candidate& c, const Progress& progress) {
+  return {
+      {"steps", progress.losses().size()},
+      {"losses", progress.losses()},
+      {"step_seconds", {{"predicted", c.step_s}, {"measured", progress.median_s()}}},
+      {"peak_memory_bytes", {{"predicted", c.peak_memory_bytes}, {"measured", progress.peak()}}},
+      {"recipe", c.recipe}};
+}
+
+int train(const TrainOptions& options) {
+  require(options.steps > 0, "--steps is needed: how many steps to train");
+  require(!options.data.empty(), "--data is needed: text:FILE, tokens:FILE.bin or synthetic");
+  Setup setup;
+  const Choice choice = choose(options, setup);
+  const Candidate& c = choice.candidate;
+  if (!options.task.quiet && !options.task.json) {
+    fmt::print("{}\n", plan_text(c, choice.figures));
+    std::fflush(stdout);
+  }
+  Progress progress(options, c.plan);
+  const JobResult result = run_workers(c.plan, worker_arguments(options, c.plan),
+                                       [&](const StepReport& r) { progress.step(r); });
+  progress.end();
+  if (!result.ok && !result.interrupted) {
+    fmt::print(stderr, "weft: {}\n", result.cause);
+    return result.exit_code == 0 ? kFailed : result.exit_code;
+  }
+  if (options.task.json) {
+    fmt::print("{}\n", end_json(c, progress).dump(2));
+  } else if (!options.task.quiet && !progress.losses().empty()) {
+    print_end(c, progress);
+  }
+  if (result.interrupted) {
+    fmt::print(stderr, "stopped after step {}{}\n", progress.losses().size(),
+               options.save.empty()
+                   ? "; nothing was saved (--save DIR would have)"
+                   : fmt::format(" and saved; go on with --resume {}", options.save));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Command& run) {
+  const auto options = std::make_shared<TrainOptions>();
+  options->task.cluster = "local";
+  CLI::App* command = app.add_subcommand("train", "plan for the cluster and train");
+  command->add_option("model", options->task.model, "a model: see 'weft models'");
+  command->add_option("--cluster", options->task.cluster, "default: local, this machine");
+  add_task_options(*command, options->task);
+  add_recipe_option(*command, options->task);
+  command->add_option("--plan", options->plan, "train with this plan instead of searching one");
+  command->add_option("--data", options->data, "text:FILE, tokens:FILE.bin or synthetic");
+  command->add_option("--steps", options->steps, "how many steps");
+  command->add_option("--lr", options->lr, "default: 3e-4 with adamw, 0.1 with sgd");
+  command->add_option("--schedule", options->schedule, "cosine | linear | constant");
+  command->add_option("--warmup", options->warmup, "steps in which the rate rises from 0");
+  command->add_option("--save", options->save, "folder for checkpoints");
+  command->add_option("--save-every", options->save_every, "steps between checkpoints");
+  command->add_option("--resume", options->resume, "go on from a checkpoint, under any plan");
+  command->add_option("--log", options->log, "a JSON line a step");
+  command->add_option("--trace", options->trace, "write a measured trace of the last step");
+  command->callback([&run, options] {
+    run = [options] {
+      require(options->plan.empty() != options->task.model.empty(),
+              "train needs either a model or --plan PLAN (which has the model in it)");
+      return train(*options);
+    };
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+#include "workers.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "setup.h"
+#include "weft/base/error.h"
+#include "weft/base/file.h"
+
+namespace weft {
+
+TemporaryFolder::TemporaryFolder()
+    : path_((std::filesystem::temp_directory_path() / "weft-XXXXXX").string()) {
+  if (mkdtemp(path_.data()) == nullptr) {
+    fail_environment("cannot make a temporary folder at {}", path_);
+  }
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<DeviceId> used_devices(const Plan& plan) {
+  std::set<DeviceId> devices;
+  for (const StagePlan& stage : plan.stages) {
+    devices.insert(stage.mesh.devices.begin(), stage.mesh.devices.end());
+  }
+  return {devices.begin(), devices.end()};
+}
+
+JobResult run_workers(const Plan& plan, const std::vector<std::string>& arguments,
+                      const std::function<void(const StepReport&)>& on_step) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/plan.json";
+  write_file(file, format_plan(plan));
+  const int ranks = static_cast<int>(used_devices(plan).size());
+  JobSpec job;
+  job.executable = worker_path();
+  job.ranks = ranks;
+  job.threads_per_rank = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+  job.arguments = {file};
+  job.arguments.insert(job.arguments.end(), arguments.begin(), arguments.end());
+  std::map<std::int64_t, std::pair<int, StepReport>> open;  // reports so far
+  return run_job(job, [&](int rank, const nlohmann::json& message) {
+    if (message.value("type", "") != "step") {
+      return;
+    }
+    const auto step = message.at("step").get<std::int64_t>();
+    auto& [reports, report] = open[step];
+    report.step = step;
+    report.peak_memory_bytes.resize(ranks, 0);
+    report.peak_memory_bytes[rank] = message.value("peak_memory_bytes", std::int64_t{0});
+    report.seconds = std::max(report.seconds, message.value("seconds", 0.0));
+    report.tokens = std::max(report.tokens, message.value("tokens", std::int64_t{0}));
+    if (message.contains("loss") && message["loss"].is_number()) {
+      report.loss = message["loss"].get<double>();
+    }
+    if (++reports == ranks) {
+      on_step(report);
+      open.erase(step);
+    }
+  });
+}
+
+double median_step_seconds(std::vector<double> seconds) {
+  if (seconds.empty()) {
+    return 0;
+  }
+  const std::size_t warm = seconds.size() >= 6 ? 2 : (seconds.size() >= 3 ? 1 : 0);
+  seconds.erase(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(warm));
+  std::ranges::nth_element(seconds,
+                           seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
+  return seconds[seconds.size() / 2];
+}
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "weft/launch/job.h"
+#include "weft/plan/plan.h"
+
+namespace weft {
+
+/// A folder that is removed again at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  TemporaryFolder(TemporaryFolder&&) = delete;
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// The devices that a plan uses, ascending; rank r runs the r-th.
+[[nodiscard]] std::vector<DeviceId> used_devices(const Plan& plan);
+
+/// What the workers reported of one step.
+struct StepReport {
+  std::int64_t step = 0;
+  double loss = 0;
+  double seconds = 0;
+  std::int64_t tokens = 0;
+  std::vector<std::int64_t> peak_memory_bytes;  // by rank
+};
+
+/// Trains with a plan on this machine: one worker for each device, the cores divided among them.
+/// `on_step` is called when all ranks have reported a step.
+[[nodiscard]] JobResult run_workers(const Plan& plan, const std::vector<std::string>& arguments,
+                                    const std::function<void(const StepReport&)>& on_step);
+
+/// The middle one; the first few steps are left out if there are enough others (caches warm up).
+[[nodiscard]] double median_step_seconds(std::vector<double> seconds);
+
+}  // namespace weft

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Every recipe trains the same model as one device, and uses the memory it said it would.
+
+Runs `weft verify` on plans of a tiny GPT (tied embeddings, dropout, clipping, ignored labels, micro-batches of unequal
+size) and a tiny MLP: losses of 5 steps and all gradients against one device; peak tensor bytes within 2 % of the
+prediction.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+BIN = sys.argv[1]
+GPT = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1,attn_dropout=0.1,tied=1"
+UNTIED = "gpt:layers=2,hidden=32,heads=4,vocab=64,seq=16,tied=0,gelu=erf"
+MLP = "mlp:inputs=24,hidden=32,layers=4,outputs=8,dropout=0.1"
+CASES = [(GPT, devices, recipe, recompute)
+         for recompute in ("none", "block")
+         for devices, recipe in [
+             (1, ""),
+             (2, "dp=2"),
+             (2, "dp=2,zero=1"),
+             (2, "dp=2,zero=3"),
+             (2, "tp=2"),
+             (2, "pp=2,schedule=gpipe"),
+             (2, "pp=2,schedule=1f1b"),
+             (8, "dp=2,tp=2,pp=2,schedule=1f1b"),
+         ]]
+CASES += [
+    (GPT, 8, "dp=2,tp=2,pp=2,zero=1,schedule=gpipe", "none"),
+    (GPT, 8, "dp=2,tp=2,pp=2,zero=3,schedule=1f1b", "block"),
+    (GPT, 4, "pp=4,schedule=1f1b", "none"),
+    (GPT, 3, "dp=3,zero=1", "none"),
+    (UNTIED, 4, "tp=4", "none"),
+    (UNTIED, 4, "dp=2,pp=2,zero=1", "none"),
+    (MLP, 1, "", "none"),
+    (MLP, 2, "dp=2", "none"),
+    (MLP, 2, "dp=2,zero=3", "block"),
+    (MLP, 2, "tp=2", "none"),
+    (MLP, 2, "pp=2,schedule=1f1b", "block"),
+    (MLP, 8, "dp=2,tp=2,pp=2,schedule=1f1b", "none"),
+]
+BATCH, MICRO_BATCHES = 14, 4  # 4 + 4 + 3 + 3 samples
+
+
+def run(*words):
+    done = subprocess.run([os.path.join(BIN, "weft"), *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"weft {' '.join(words)} failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def check(model, devices, recipe, recompute, folder):
+    words = ",".join(filter(None, [recipe, f"recompute={recompute}", f"micro-batches={MICRO_BATCHES}"]))
+    plan = os.path.join(folder, "plan.json")
+    run("plan", model, "--cluster", f"local:{devices}", "--batch", str(BATCH), "--clip", "0.5", "--recipe", words,
+        "-o", plan, "-q")
+    data = ["--data", "synthetic:ignore=0.2"] if model.startswith("gpt") else []
+    answer = json.loads(run("verify", plan, "--steps", "5", "--json", *data))
+    predicted = answer["peak_memory_bytes"]["predicted"]
+    measured = answer["peak_memory_bytes"]["measured"]
+    off = max(abs(p - m) / max(m, 1) for p, m in zip(predicted, measured))
+    good = answer["equal"] and off <= 0.02
+    print(f"{'ok  ' if good else 'FAIL'} {model.split(':')[0]} {words}: loss error {answer['loss_error']:.1e}, "
+          f"gradient error {answer['gradient_error']}, memory off by {100 * off:.2f} %", flush=True)
+    return good
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        good = [check(*case, folder) for case in CASES]
+    print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

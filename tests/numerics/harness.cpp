@@ -1,0 +1,150 @@
+#include "weft/kernels/torch_headers.h"
+
+#include "tests/numerics/harness.h"
+
+#include <limits>
+
+#include "weft/ops/rules.h"
+
+namespace weft {
+
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> cases = elementwise_cases();
+  for (OpCase& c : dense_cases()) {
+    cases.push_back(std::move(c));
+  }
+  for (OpCase& c : cases) {
+    for (TensorType& type : c.inputs) {
+      type = bind(type, 4);
+    }
+  }
+  return cases;
+}
+
+std::string describe(const OpCase& c) {
+  std::string text = c.op;
+  for (const TensorType& type : c.inputs) {
+    text += " " + format_type(type);
+  }
+  return c.note.empty() ? text : text + " (" + c.note + ")";
+}
+
+OpCase in_f32(const OpCase& c) {
+  OpCase narrow = c;
+  for (TensorType& type : narrow.inputs) {
+    type.dtype = type.dtype == DType::f64 ? DType::f32 : type.dtype;
+  }
+  const auto dtype = narrow.attrs.find("dtype");
+  if (dtype != narrow.attrs.end() && attr_text(narrow.attrs, "dtype") == "f64") {
+    dtype->second = std::string("f32");
+  }
+  return narrow;
+}
+
+OpCall call_of_case(const OpTable& ops, const OpCase& c) {
+  OpCall call{.inputs = c.inputs, .outputs = {}, .attrs = c.attrs};
+  call.outputs = ops::checked_infer(find_op(ops, c.op), call);
+  return call;
+}
+
+at::Tensor random_tensor(const TensorType& type, std::uint64_t seed) {
+  std::vector<std::int64_t> sizes;
+  for (const Dim dim : type.shape) {
+    sizes.push_back(dim.size);
+  }
+  const at::Tensor drawn = at::empty(sizes, at::kDouble);
+  const RandomStream stream{.seed = seed, .step = 7, .node = 1};
+  for (std::int64_t i = 0; i < drawn.numel(); ++i) {
+    drawn.data_ptr<double>()[i] = normal(stream, static_cast<std::uint64_t>(i));
+  }
+  return drawn.to(scalar_type_of(type.dtype));
+}
+
+namespace {
+
+at::Tensor random_integers(const TensorType& type, std::int64_t limit, std::uint64_t seed) {
+  const at::Tensor ints = random_tensor({type.shape, DType::i64}, seed);
+  const RandomStream stream{.seed = seed, .step = 8, .node = 2};
+  for (std::int64_t i = 0; i < ints.numel(); ++i) {
+    ints.data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(
+        stream.uniform(static_cast<std::uint64_t>(i)) * static_cast<double>(limit));
+  }
+  return ints.to(scalar_type_of(type.dtype));
+}
+
+void set(at::Tensor& scalar, double value) {
+  scalar.fill_(value);
+}
+
+}  // namespace
+
+Tensors inputs_of_case(const OpCase& c) {
+  Tensors inputs;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    const TensorType& type = c.inputs[i];
+    inputs.push_back(ops::is_floating(type.dtype) ? random_tensor(type, 100 + i)
+                                                  : random_integers(type, c.int_limit, 100 + i));
+  }
+  if (c.op == "adamw") {
+    inputs[3].abs_();
+    set(inputs[4], 0.05);
+    set(inputs[5], 3);
+  }
+  if (c.op == "sgd") {
+    set(inputs[3], 0.05);
+  }
+  if (c.op == "clip_scale") {
+    inputs[0].abs_();
+  }
+  if (c.op == "adamw" && inputs.size() > 6) {
+    set(inputs[6], 0.25);
+  }
+  if (c.op == "sgd" && inputs.size() > 4) {
+    set(inputs[4], 0.25);
+  }
+  return inputs;
+}
+
+KernelEnv test_env() {
+  KernelEnv env;
+  env.seed = 1234567890123ULL;
+  env.step = 5;
+  env.node = 77;
+  return env;
+}
+
+Tensors clones(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& tensor : tensors) {
+    copies.push_back(tensor.clone());
+  }
+  return copies;
+}
+
+Tensors run_case(const OpTable& ops, const OpCase& c, const Tensors& inputs) {
+  return run_op(find_op(ops, c.op), call_of_case(ops, c), test_env(), clones(inputs));
+}
+
+double relative_error(const at::Tensor& actual, const at::Tensor& expected, double floor) {
+  if (actual.sizes() != expected.sizes()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  if (actual.numel() == 0) {
+    return 0;
+  }
+  const at::Tensor a = actual.to(at::kDouble);
+  const at::Tensor e = expected.to(at::kDouble);
+  const double difference = (a - e).abs().max().item<double>();
+  const double error = difference / std::max(floor, e.abs().max().item<double>());
+  return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+}
+
+std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
+  return op == "split" ? call.outputs.size() : 1;
+}
+
+bool has_no_gradient(const std::string& op, std::size_t input) {
+  return op == "cross_entropy" && input == 2;
+}
+
+}  // namespace weft

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/numerics/op_case.h"
+#include "weft/kernels/run_kernel.h"
+#include "weft/ops/op.h"
+
+namespace weft {
+
+using Tensors = std::vector<at::Tensor>;
+
+/// elementwise_cases() and dense_cases(), batch symbols bound to 4.
+[[nodiscard]] std::vector<OpCase> all_cases();
+/// "linear f64[4,3] f64[5,3] note": for SCOPED_TRACE.
+[[nodiscard]] std::string describe(const OpCase& c);
+/// The same case in f32, dtype attributes included.
+[[nodiscard]] OpCase in_f32(const OpCase& c);
+
+/// The call of a case with the outputs that the shape rule gives.
+[[nodiscard]] OpCall call_of_case(const OpTable& ops, const OpCase& c);
+/// Fixed random inputs: standard normal numbers and integers below int_limit, but where an op needs
+/// others (a variance is not negative, a step counts from 1) those.
+[[nodiscard]] Tensors inputs_of_case(const OpCase& c);
+[[nodiscard]] at::Tensor random_tensor(const TensorType& type, std::uint64_t seed);
+/// Random numbers of a kernel that stands alone; regions are left empty, so local is whole.
+[[nodiscard]] KernelEnv test_env();
+
+[[nodiscard]] Tensors clones(const Tensors& tensors);
+/// Runs on copies, so that in-place ops leave `inputs` alone.
+[[nodiscard]] Tensors run_case(const OpTable& ops, const OpCase& c, const Tensors& inputs);
+
+/// The largest difference relative to the largest number of `expected` (but at least to `floor`);
+/// infinite if shapes differ.
+[[nodiscard]] double relative_error(const at::Tensor& actual, const at::Tensor& expected,
+                                    double floor = 1e-3);
+
+/// How many outputs a loss may use: what a kernel gives besides (lse, mean, rstd) serves its
+/// gradient only.
+[[nodiscard]] std::size_t differentiable_outputs(const OpCall& call, const std::string& op);
+
+/// Floating inputs that are no function of parameters, so that gradients ignore them:
+/// cross_entropy's inv_count.
+[[nodiscard]] bool has_no_gradient(const std::string& op, std::size_t input);
+
+/// A libtorch composition of an op's definition that shares no code with its kernel. Null if there
+/// is none.
+using Reference = Tensors (*)(const OpCall& call, const Tensors& inputs);
+[[nodiscard]] Reference find_reference(const std::string& op);
+
+}  // namespace weft

@@ -1,0 +1,103 @@
+// Workspace and aliases of every case against an allocator that counts.
+//
+// A call may hold exactly outputs that are no aliases + workspace(call) bytes at its peak. The
+// count is of bytes as asked for, so there is no rounding to allow for.
+#include "tests/numerics/counting_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/numerics/harness.h"
+
+namespace weft {
+namespace {
+
+bool shares_storage(const at::Tensor& a, const at::Tensor& b) {
+  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+}
+
+const Alias* alias_of(const OpDef& def, std::size_t output) {
+  for (const Alias& alias : def.aliases) {
+    if (alias.output == static_cast<int>(output)) {
+      return &alias;
+    }
+  }
+  return nullptr;
+}
+
+void check_aliases(const OpDef& def, const Tensors& inputs, const Tensors& before,
+                   const Tensors& outputs) {
+  std::vector<bool> overwritten(inputs.size(), false);
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const Alias* alias = alias_of(def, o);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool stated = alias != nullptr && alias->input == static_cast<int>(i);
+      EXPECT_EQ(shares_storage(outputs[o], inputs[i]), stated) << "output " << o << ", input " << i;
+      overwritten[i] = overwritten[i] || (stated && alias->in_place);
+    }
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_TRUE(overwritten[i] || at::equal(inputs[i], before[i])) << "input " << i << " changed";
+  }
+}
+
+void check_memory(const OpTable& ops, const OpCase& c) {
+  CountingAllocator& allocator = CountingAllocator::install();
+  const OpDef& def = find_op(ops, c.op);
+  const OpCall call = call_of_case(ops, c);
+  const Tensors inputs = clones(inputs_of_case(c));
+  const Tensors before = clones(inputs);
+  const PreparedKernel kernel = prepare(def, call);
+  const KernelEnv env = test_env();
+
+  const std::int64_t held = allocator.current();
+  allocator.reset_peak();
+  const Tensors outputs = run(kernel, env, inputs);
+  const std::int64_t peak = allocator.peak() - held;
+  const std::int64_t kept = allocator.current() - held;
+
+  std::int64_t own = 0;  // bytes of outputs that are no aliases
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    own += alias_of(def, o) == nullptr ? call.outputs[o].bytes() : 0;
+  }
+  EXPECT_EQ(kept, own) << "bytes of outputs";
+  EXPECT_EQ(peak - own, def.workspace == nullptr ? 0 : def.workspace(call)) << "workspace";
+  check_aliases(def, inputs, before, outputs);
+}
+
+TEST(OpMemory, WorkspaceAndAliasesAreExact) {
+  const OpTable ops = builtin_ops();
+  const int threads = at::get_num_threads();
+  for (const int now : {1, 2}) {
+    at::set_num_threads(now);
+    for (const OpCase& c : all_cases()) {
+      for (const OpCase& sized : {c, in_f32(c)}) {
+        SCOPED_TRACE(describe(sized) + ", threads " + std::to_string(now));
+        check_memory(ops, sized);
+      }
+    }
+  }
+  at::set_num_threads(threads);
+}
+
+// Sizes at which ATen would take threads.
+TEST(OpMemory, LargeElementwiseCallsToo) {
+  const OpTable ops = builtin_ops();
+  const TensorType x{{64, 2048}, DType::f32};
+  for (const std::int64_t keep : {0, 1}) {
+    check_memory(ops, {.op = "sum_leading", .inputs = {x}, .attrs = {{"keep", keep}}});
+  }
+  for (const std::int64_t tanh : {0, 1}) {
+    check_memory(ops, {.op = "gelu", .inputs = {x}, .attrs = {{"tanh", tanh}}});
+    check_memory(ops, {.op = "gelu_backward", .inputs = {x, x}, .attrs = {{"tanh", tanh}}});
+  }
+  check_memory(ops, {.op = "add", .inputs = {x, {{2048}, DType::f32}}, .attrs = {}});
+  check_memory(ops, {.op = "dropout", .inputs = {x}, .attrs = {{"p", 0.1}}});
+  check_memory(ops, {.op = "sum_squares", .inputs = {x}, .attrs = {}});
+  const TensorType low{{64, 2048}, DType::bf16};
+  check_memory(
+      ops, {.op = "accumulate", .inputs = {low, low}, .attrs = {{"dtype", std::string("f32")}}});
+  check_memory(ops, {.op = "cast", .inputs = {low}, .attrs = {{"dtype", std::string("f32")}}});
+}
+
+}  // namespace
+}  // namespace weft

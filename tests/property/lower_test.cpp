@@ -1,0 +1,94 @@
+// Every recipe of small models lowers to a program that passes the static checks, the simulator plays it to the end, and
+// no program is faster than its bound.
+
+#include <gtest/gtest.h>
+
+#include <fmt/ranges.h>
+
+#include <random>
+
+#include "weft/autodiff/differentiate.h"
+#include "weft/base/hash.h"
+#include "weft/frontend/model.h"
+#include "weft/graph/text.h"
+#include "weft/program/check.h"
+#include "weft/program/lower.h"
+#include "weft/search/search.h"
+#include "weft/simulate/simulate.h"
+
+namespace weft {
+namespace {
+
+struct Setting {
+  std::string model;
+  std::string cluster;
+  std::int64_t batch = 1;
+  double clip = 0;
+};
+
+Task make_task(const Setting& setting, const Model& model) {
+  Task task;
+  task.model = {.description = model.description,
+                .hash = hash_hex(hash_text(format_graph(model.forward)))};
+  task.cluster = parse_cluster(setting.cluster);
+  task.batch = setting.batch;
+  task.sequence = model.sequence;
+  task.optimizer.clip = setting.clip;
+  task.memory_budget_bytes.assign(task.cluster.devices.size(), std::int64_t{1} << 40);
+  return task;
+}
+
+void check_all(const Setting& setting, unsigned seed, int samples) {
+  const OpTable ops = builtin_ops();
+  const Model model = load_model(setting.model, {}, ops);
+  const Task task = make_task(setting, model);
+  const Graph training = training_graph(model.forward, task.optimizer, ops);
+  std::vector<Recipe> recipes = all_recipes(task, model.forward);
+  ASSERT_FALSE(recipes.empty());
+  std::mt19937 rng(seed);
+  const double bound = work_bound_seconds(training, task.batch, task.dtype, task.cluster, ops);
+  int lowered = 0;
+  for (int i = 0; i < samples; ++i) {
+    const Recipe recipe = recipes[rng() % recipes.size()];
+    SCOPED_TRACE(format_recipe(recipe));
+    const RecipePlan made = recipe_plan(recipe, task, model.forward, ops);
+    if (!made.plan) {
+      EXPECT_FALSE(made.why_not.empty());
+      continue;
+    }
+    const Program program = lower(training, *made.plan, ops);
+    const std::vector<std::string> wrong = violations(program, training, ops);
+    ASSERT_TRUE(wrong.empty()) << fmt::format("{}", fmt::join(wrong, "\n"));
+    const CostModel cost(task.cluster);
+    const Timeline timeline = simulate(program, training, ops, cost);
+    EXPECT_GE(timeline.step_s, bound);
+    ++lowered;
+  }
+  EXPECT_GT(lowered, 0);
+}
+
+TEST(Lower, EveryRecipeOfASmallGptIsSound) {
+  check_all({.model = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1",
+             .cluster = "2x4xA100-80GB",
+             .batch = 14,
+             .clip = 1},
+            1, 60);
+}
+
+TEST(Lower, EveryRecipeOfAnUntiedGptIsSound) {
+  check_all({.model = "gpt:layers=3,hidden=24,heads=6,vocab=50,seq=8,tied=0",
+             .cluster = "1x6xV100-16GB",
+             .batch = 12},
+            2, 60);
+}
+
+TEST(Lower, EveryRecipeOfAnMlpIsSound) {
+  check_all({.model = "mlp:inputs=12,hidden=16,layers=5,outputs=6,dropout=0.1",
+             .cluster = "1x4xT4",
+             .batch = 9,
+             .clip = 0.5},
+            3, 60);
+}
+
+}  // namespace
+}  // namespace weft

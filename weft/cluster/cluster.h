@@ -1,0 +1,83 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/cluster/mesh.h"
+
+namespace weft {
+
+struct DeviceType {
+  std::string name;                           // "A100-80GB", "cpu"
+  std::map<std::string, double> flops_per_s;  // dense peak by dtype name: "bf16", "f32"
+  double memory_bytes = 0;
+  double memory_bandwidth = 0;  // bytes/s
+  double reserved_bytes = 0;    // what the device's runtime keeps for itself
+  double efficiency = 1;        // share of the peak that a large matmul reaches
+  double launch_s = 0;          // fixed time of one kernel
+  bool operator==(const DeviceType&) const = default;
+};
+
+struct Device {
+  int type = 0;  // into Cluster::types
+  int host = 0;
+  std::string name;  // "a.0"
+  bool operator==(const Device&) const = default;
+};
+
+/// One direction of a wire. A route is a list of links; whoever uses a link shares its bandwidth.
+struct Link {
+  int from = 0;  // a vertex, see below
+  int to = 0;
+  double bandwidth = 0;  // bytes/s
+  double latency_s = 0;
+  bool operator==(const Link&) const = default;
+};
+
+struct Host {
+  std::string name;
+  double memory_bytes = 0;
+  double disk_bandwidth = 0;
+  bool operator==(const Host&) const = default;
+};
+
+struct Cluster {
+  std::vector<DeviceType> types;
+  std::vector<Host> hosts;
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  bool operator==(const Cluster&) const = default;
+};
+
+/// The vertices that links join: devices first, then one switch for each host, then the hosts'
+/// memories, then one fabric: the network of a shorthand, into which every device has a port.
+/// Switches and the fabric do not block: only links have a speed. The latency between two devices
+/// on one switch is that of two links, so each has half of what a cluster file or the catalogue
+/// says.
+[[nodiscard]] int switch_vertex(const Cluster& cluster, int host);
+[[nodiscard]] int memory_vertex(const Cluster& cluster, int host);
+[[nodiscard]] int fabric_vertex(const Cluster& cluster);
+[[nodiscard]] int vertex_count(const Cluster& cluster);
+
+/// Links from one device to another: the path with the largest bottleneck bandwidth, then the least
+/// latency, then the fewest hops, then the lowest link ids (first link first). It leads through
+/// switches and the fabric; other devices and memories pass data on only where no such path exists.
+/// Empty for the device itself. Throws Error{bug} if there is none. For many routes:
+/// cluster/route.h.
+[[nodiscard]] std::vector<int> route(const Cluster& cluster, DeviceId from, DeviceId to);
+
+/// A cluster file, `local`, `local:N`, or a shorthand such as `4x8xA100-80GB+1x4xV100-16GB`.
+[[nodiscard]] Cluster parse_cluster(const std::string& text);
+[[nodiscard]] Cluster cluster_from_json(const nlohmann::json& json, const std::string& where);
+/// The shortest description that gives the same cluster again (a shorthand where there is one).
+[[nodiscard]] nlohmann::json cluster_to_json(const Cluster& cluster);
+/// `devices` equal devices of this machine's CPU, its cores divided among them.
+[[nodiscard]] Cluster local_cluster(int devices);
+
+/// All mistakes: no devices, links to nowhere, devices that cannot reach each other, speeds <= 0.
+[[nodiscard]] std::vector<std::string> violations(const Cluster& cluster);
+
+}  // namespace weft

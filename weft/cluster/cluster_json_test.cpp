@@ -1,0 +1,120 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "weft/base/error.h"
+#include "weft/base/file.h"
+#include "weft/cluster/cluster.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+
+// Through text, as in a plan file.
+Cluster round_trip(const Cluster& cluster) {
+  return cluster_from_json(Json::parse(cluster_to_json(cluster).dump()), "plan.json");
+}
+
+TEST(ClusterJson, ShorthandsStayShort) {
+  for (const char* text :
+       {"1x1xT4", "4x8xA100-80GB", "1x8xA100-80GB+2x4xV100-16GB+1x8xA100-80GB"}) {
+    const Cluster cluster = parse_cluster(text);
+    EXPECT_EQ(cluster_to_json(cluster), Json(text));
+    EXPECT_EQ(round_trip(cluster), cluster);
+  }
+  EXPECT_EQ(cluster_to_json(parse_cluster("1x4xT4+1x4xT4")), Json("2x4xT4"));
+}
+
+TEST(ClusterJson, AChangedShorthandIsWrittenInFull) {
+  Cluster cluster = parse_cluster("2x2xT4");
+  cluster.links[3].bandwidth *= 1 + 1e-15;
+  ASSERT_TRUE(cluster_to_json(cluster).is_object());
+  EXPECT_EQ(round_trip(cluster), cluster);
+  cluster = parse_cluster("2x2xT4");
+  cluster.types[0].name = "t4";  // the catalogue knows it, but not by this spelling
+  EXPECT_EQ(round_trip(cluster), cluster);
+}
+
+TEST(ClusterJson, LocalIsWrittenInFull) {
+  const Cluster cluster = local_cluster(3);
+  const Json json = cluster_to_json(cluster);
+  EXPECT_EQ(json["devices"].size(), 3U);  // another machine reads the same
+  EXPECT_EQ(round_trip(cluster), cluster);
+}
+
+TEST(ClusterJson, AnyNumbersComeBackUnchanged) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> factor(0.1, 1);
+  for (int i = 0; i < 4; ++i) {
+    Cluster cluster = parse_cluster("2x3xH100-SXM+1x2xL4");
+    for (Link& link : cluster.links) {
+      link.bandwidth *= factor(random);
+      link.latency_s *= factor(random);
+    }
+    for (DeviceType& type : cluster.types) {
+      type.flops_per_s["f32"] *= factor(random);
+      type.memory_bytes *= factor(random);
+      type.efficiency = factor(random);
+      type.launch_s *= factor(random);
+    }
+    EXPECT_EQ(round_trip(cluster), cluster);
+  }
+}
+
+TEST(ClusterJson, MistakesOfTheExplicitForm) {
+  const auto complaint = [](const char* pointer, const Json& value) -> std::string {
+    Json json = cluster_to_json(local_cluster(2));
+    json[Json::json_pointer(pointer)] = value;
+    try {
+      (void)cluster_from_json(json, "plan.json");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.blame(), Blame::input);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(complaint("/devices/1/type", 4), HasSubstr("there is no type 4"));
+  EXPECT_THAT(complaint("/devices/1/type", "cpu"), HasSubstr("plan.json: devices[1].type"));
+  EXPECT_THAT(complaint("/links/0", 3), HasSubstr("links[0]: must be [from"));
+  EXPECT_THAT(complaint("/links/0/0", 77), HasSubstr("from 77"));
+  EXPECT_THAT(complaint("/links", Json::array()), HasSubstr("cannot reach each other"));
+  EXPECT_THAT(complaint("/hosts", 1), HasSubstr("hosts: must be a list"));
+  EXPECT_THAT(complaint("/extra", 1), HasSubstr("unknown key 'extra'"));
+}
+
+TEST(ClusterJson, WrongShorthandInAPlanNamesThePlan) {
+  try {
+    (void)cluster_from_json(Json("4x8xB52"), "plan.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("plan.json: cluster '4x8xB52'"));
+  }
+}
+
+TEST(ParseCluster, ReadsAFile) {
+  const std::string path = testing::TempDir() + "/weft_parse_cluster.json";
+  write_file(path, R"({"hosts": [{"name": "a", "devices": [{"type": "T4", "count": 2}]}]})");
+  EXPECT_EQ(parse_cluster(path).devices.size(), 2U);
+  write_file(path, R"("2x2xT4")");
+  EXPECT_EQ(parse_cluster(path), parse_cluster("2x2xT4"));
+  write_file(path, R"({"hosts": 1})");
+  try {
+    (void)parse_cluster(path);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path + ": hosts: must be a list"));
+  }
+  try {
+    (void)parse_cluster("/nowhere/c.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.blame(), Blame::environment);
+  }
+}
+
+}  // namespace
+}  // namespace weft

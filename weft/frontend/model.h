@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/ops/op.h"
+
+namespace weft {
+
+/// What a user named as MODEL, made definite: the same description always builds the same graph.
+struct Model {
+  std::string description;    // "gpt:layers=12,hidden=768,…", every key given, in a fixed order
+  Graph forward;              // with the batch symbol; inputs "tokens"/"x", "labels", "inv_count"
+  std::int64_t sequence = 0;  // 0: none
+  std::int64_t vocabulary = 0;
+};
+
+struct ModelOptions {
+  std::int64_t sequence = 0;  // 0: the model's own
+  DType dtype = DType::f32;
+};
+
+/// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json.
+/// Throws Error{input} that names what is not understood and what would be.
+[[nodiscard]] Model load_model(const std::string& text, const ModelOptions& options,
+                               const OpTable& ops);
+
+struct BuiltinModel {
+  std::string_view name;
+  std::string_view description;
+};
+[[nodiscard]] std::span<const BuiltinModel> builtin_models();
+/// The families with their keys and defaults, one line each.
+[[nodiscard]] std::vector<std::string> family_help();
+
+}  // namespace weft

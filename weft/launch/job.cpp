@@ -1,0 +1,271 @@
+// The launcher's loop: poll the pipes of all workers, look who has ended, decide.
+//
+// When one worker dies the others soon fail too, because their peer is gone. The cause is found by
+// class: a worker killed by a signal, or one that reports an error of its own (class 0), explains
+// the rest; one that aborted or left without a word (1) explains less; one that says its peer
+// failed (2) explains nothing unless nobody else says more. A cause of class 0 counts at once, the
+// others after kSettle.
+#include "weft/launch/job.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "weft/base/error.h"
+#include "weft/launch/worker_process.h"
+
+namespace weft {
+namespace {
+
+using Clock = WorkerProcess::Clock;
+using Seconds = std::chrono::duration<double>;
+constexpr Seconds kSettle(1.0);
+constexpr int kPollMs = 50;
+
+// Signals arrive as bytes in a pipe, so that they wake the poll.
+int signal_pipe =
+    -1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): a handler needs it
+
+extern "C" void on_signal(int /*number*/) {
+  const int saved = errno;
+  const char byte = 1;
+  [[maybe_unused]] const ssize_t n = ::write(signal_pipe, &byte, 1);
+  errno = saved;
+}
+
+/// Takes SIGINT and SIGTERM while it lives.
+class SignalCatcher {
+ public:
+  SignalCatcher() {
+    if (::pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) {
+      fail_environment("cannot make a pipe for signals");
+    }
+    signal_pipe = ends_[1];
+    struct sigaction action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGINT, &action, &old_interrupt_);
+    ::sigaction(SIGTERM, &action, &old_terminate_);
+  }
+  ~SignalCatcher() {
+    ::sigaction(SIGINT, &old_interrupt_, nullptr);
+    ::sigaction(SIGTERM, &old_terminate_, nullptr);
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  SignalCatcher(const SignalCatcher&) = delete;
+  SignalCatcher& operator=(const SignalCatcher&) = delete;
+  SignalCatcher(SignalCatcher&&) = delete;
+  SignalCatcher& operator=(SignalCatcher&&) = delete;
+
+  [[nodiscard]] int fd() const { return ends_[0]; }
+  /// Signals since the last call.
+  [[nodiscard]] int take() const {
+    char bytes[16];
+    const ssize_t n = ::read(ends_[0], bytes, sizeof bytes);
+    return n > 0 ? static_cast<int>(n) : 0;
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+  struct sigaction old_interrupt_ = {};
+  struct sigaction old_terminate_ = {};
+};
+
+struct Cause {
+  int cls = 0;
+  int rank = 0;
+  std::string text;
+  int exit_code = 1;
+  Clock::time_point at = {};
+};
+
+/// All workers end with it, whatever happens.
+struct Job {
+  std::vector<WorkerProcess> workers;
+  std::optional<Cause> cause;
+  std::vector<bool> reported;  // an error, by rank
+  int stop_requests = 0;
+
+  Job() = default;
+  ~Job() {
+    for (WorkerProcess& worker : workers) {
+      destroy(worker);
+    }
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  Job(Job&&) = delete;
+  Job& operator=(Job&&) = delete;
+};
+
+std::string worker_name(const WorkerProcess& worker) {
+  return fmt::format("worker {} (rank {})", worker.rank, worker.rank);
+}
+
+void add_cause(Job& job, Cause cause) {
+  cause.at = job.cause ? job.cause->at : Clock::now();  // the settling time runs from the first
+  if (!job.cause || cause.cls < job.cause->cls) {
+    job.cause = std::move(cause);
+  }
+}
+
+void hear(Job& job, WorkerProcess& worker, const std::string& line, const OnMessage& on_message) {
+  const nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
+  if (!message.is_object()) {
+    add_cause(job, {.cls = 1,
+                    .rank = worker.rank,
+                    .text = fmt::format("{} reported what is not a JSON object: {}",
+                                        worker_name(worker), line.substr(0, 200))});
+    return;
+  }
+  const std::string type = message.value("type", "");
+  if (type == "error") {
+    job.reported[worker.rank] = true;
+    add_cause(job, {.cls = message.value("consequence", false) ? 2 : 0,
+                    .rank = worker.rank,
+                    .text = fmt::format("{}: {}", worker_name(worker),
+                                        message.value("message", "an error without a message")),
+                    .exit_code = message.value("exit_code", 1)});
+  } else if (type == "done") {
+    worker.done_at = Clock::now();
+  }
+  if (on_message) {
+    on_message(worker.rank, message);
+  }
+}
+
+// Called once, when the worker's end is noticed and its pipes are drained.
+void judge_end(Job& job, const WorkerProcess& worker) {
+  if (worker.status == 0 || job.reported[worker.rank]) {
+    return;
+  }
+  if (job.stop_requests > 0 && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM) {
+    return;  // asked to stop before it could listen
+  }
+  const bool aborted = WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGABRT;
+  const bool first_rate = WIFSIGNALED(worker.status) && !aborted;
+  std::string text = fmt::format("{} {}", worker_name(worker), describe_status(worker.status));
+  if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == 127) {
+    text += " (it could not be executed)";
+  }
+  add_cause(job, {.cls = first_rate ? 0 : 1, .rank = worker.rank, .text = std::move(text)});
+}
+
+void look_at(Job& job, const JobSpec& spec, WorkerProcess& worker, const OnMessage& on_message) {
+  const bool was_ended = worker.ended;
+  const bool ended = reap(worker);
+  for (const std::string& line :
+       read_reports(worker)) {  // after reap: a dead worker's last words count
+    hear(job, worker, line, on_message);
+  }
+  read_output(worker);
+  if (ended) {
+    if (!was_ended) {
+      judge_end(job, worker);
+    }
+    return;
+  }
+  const auto now = Clock::now();
+  if (worker.done_at && now - *worker.done_at > Seconds(spec.grace_s)) {
+    destroy(worker);  // its work is done; only its end hangs
+    worker.status = 0;
+  } else if (now - worker.last_heard > Seconds(spec.heartbeat_timeout_s)) {
+    add_cause(job, {.cls = 0,
+                    .rank = worker.rank,
+                    .text = fmt::format("{} hangs: it has said nothing for {:.3g} s",
+                                        worker_name(worker), spec.heartbeat_timeout_s)});
+  }
+}
+
+void wait_for_news(const Job& job, const SignalCatcher& signals) {
+  std::vector<pollfd> fds = {{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
+  for (const WorkerProcess& worker : job.workers) {
+    for (const int fd : {worker.report_fd, worker.output_fd}) {
+      if (fd >= 0 && !worker.ended) {
+        fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+      }
+    }
+  }
+  ::poll(fds.data(), fds.size(), kPollMs);
+}
+
+void pass_on_signals(Job& job, const SignalCatcher& signals) {
+  const int before = job.stop_requests;
+  job.stop_requests += signals.take();
+  if (before == 0 && job.stop_requests > 0) {
+    for (const WorkerProcess& worker : job.workers) {
+      if (!worker.ended) {
+        ::kill(worker.pid, SIGTERM);
+      }
+    }
+  }
+}
+
+bool is_settled(const Cause& cause) {
+  return cause.cls == 0 || Clock::now() - cause.at > kSettle;
+}
+
+// The last words of the worker that failed.
+std::string with_tail(Job& job, const Cause& cause) {
+  WorkerProcess& worker = job.workers[cause.rank];
+  read_output(worker);
+  std::string tail = worker.output_tail;
+  while (!tail.empty() && (tail.back() == '\n' || tail.back() == ' ')) {
+    tail.pop_back();
+  }
+  return tail.empty() ? cause.text : fmt::format("{}\nits last output:\n{}", cause.text, tail);
+}
+
+JobResult failure(Job& job) {
+  // A worker that reported an error is about to end by itself and may still print.
+  const auto deadline = Clock::now() + std::chrono::milliseconds(200);
+  WorkerProcess& failed = job.workers[job.cause->rank];
+  while (job.reported[failed.rank] && !reap(failed) && Clock::now() < deadline) {
+    ::poll(nullptr, 0, 5);
+  }
+  return {.ok = false,
+          .interrupted = job.stop_requests > 0,
+          .cause = with_tail(job, *job.cause),
+          .exit_code = job.cause->exit_code};
+}
+
+}  // namespace
+
+JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
+  require(spec.ranks >= 1, "a job needs at least one rank, not {}", spec.ranks);
+  const SignalCatcher signals;
+  Job job;
+  job.reported.resize(spec.ranks);
+  const int port = free_port();
+  for (int rank = 0; rank < spec.ranks; ++rank) {
+    job.workers.push_back(start_worker(spec, rank, port));
+  }
+  while (true) {
+    wait_for_news(job, signals);
+    pass_on_signals(job, signals);
+    if (job.stop_requests > 1) {
+      return {
+          .ok = false, .interrupted = true, .cause = "stopped by a second signal", .exit_code = 1};
+    }
+    for (WorkerProcess& worker : job.workers) {
+      look_at(job, spec, worker, on_message);
+    }
+    const bool all_ended = std::ranges::all_of(job.workers, &WorkerProcess::ended);
+    if (job.cause && (all_ended || is_settled(*job.cause))) {
+      return failure(job);
+    }
+    if (all_ended) {
+      return {.ok = true, .interrupted = job.stop_requests > 0, .cause = {}, .exit_code = 0};
+    }
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/launch/job.h"
+
+namespace weft {
+
+/// One started rank as the launcher sees it.
+struct WorkerProcess {
+  using Clock = std::chrono::steady_clock;
+  int rank = 0;
+  pid_t pid = -1;
+  int report_fd = -1;       // read end; -1 once closed
+  int output_fd = -1;       // read end of its stdout and stderr; -1 once closed
+  std::string pending;      // the start of a report line that has not ended
+  std::string output_tail;  // the last few KB it printed
+  Clock::time_point last_heard = {};
+  std::optional<Clock::time_point> done_at;  // when it said "done"
+  bool ended = false;
+  int status = 0;  // of waitpid, once ended
+};
+
+/// Forks and executes a rank. `port` is that of the rank-0 store. Throws Error{environment}.
+[[nodiscard]] WorkerProcess start_worker(const JobSpec& job, int rank, int port);
+
+/// Reads what is there without blocking: complete report lines are returned, output goes to the
+/// tail.
+[[nodiscard]] std::vector<std::string> read_reports(WorkerProcess& worker);
+void read_output(WorkerProcess& worker);
+/// Whether the process has ended; collects its status.
+bool reap(WorkerProcess& worker);
+/// Kills and waits, closes the pipes. Harmless if it has ended.
+void destroy(WorkerProcess& worker);
+
+/// "exited with status 3", "was killed by signal 9 (SIGKILL)".
+[[nodiscard]] std::string describe_status(int status);
+
+/// A TCP port on the loopback interface that was free a moment ago.
+[[nodiscard]] int free_port();
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+#include "weft/kernels/torch_headers.h"
+
+#include <cmath>
+
+#include "weft/kernels/kernel.h"
+#include "weft/ops/coded.h"
+
+// A sqrt that sets errno cannot be vectorised. simd.h comes after this, so that its functions
+// agree.
+#if !defined(__clang__)
+#pragma GCC optimize("no-math-errno")
+#endif
+
+#include "weft/ops/simd.h"
+
+namespace weft::ops {
+namespace {
+
+// The scalars of an update, computed in f64 once.
+template <typename T>
+struct Scalars {
+  T clip = 1;
+  T beta1 = 0;
+  T beta2 = 0;
+  T rest1 = 0;  // 1 - beta1
+  T rest2 = 0;
+  T decay = 1;              // 1 - lr weight_decay
+  T step_size = 0;          // lr / (1 - beta1^t)
+  T inverse_root_bias = 1;  // 1 / sqrt(1 - beta2^t)
+  T epsilon = 0;
+};
+
+template <typename T>
+Scalars<T> scalars(const KernelCall& call) {
+  const Attrs& attrs = call.call.attrs;
+  const double beta1 = attr_number(attrs, "beta1");
+  const double beta2 = attr_number(attrs, "beta2");
+  const double lr = call.inputs[4].item<double>();
+  const double step = call.inputs[5].item<double>();
+  return {.clip = call.inputs.size() > 6 ? call.inputs[6].item<T>() : T(1),
+          .beta1 = static_cast<T>(beta1),
+          .beta2 = static_cast<T>(beta2),
+          .rest1 = static_cast<T>(1 - beta1),
+          .rest2 = static_cast<T>(1 - beta2),
+          .decay = static_cast<T>(1 - lr * attr_number(attrs, "weight_decay")),
+          .step_size = static_cast<T>(lr / (1 - std::pow(beta1, step))),
+          .inverse_root_bias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step))),
+          .epsilon = static_cast<T>(attr_number(attrs, "epsilon"))};
+}
+
+WEFT_INLINE inline float root(float x) {
+  return __builtin_sqrtf(x);
+}
+WEFT_INLINE inline double root(double x) {
+  return __builtin_sqrt(x);
+}
+
+template <typename T>
+void update(const KernelCall& call) {
+  const Scalars<T> s = scalars<T>(call);
+  T* w = call.inputs[0].data_ptr<T>();
+  const T* g = call.inputs[1].data_ptr<T>();
+  T* m = call.inputs[2].data_ptr<T>();
+  T* v = call.inputs[3].data_ptr<T>();
+  at::parallel_for(0, call.inputs[0].numel(), 16384, [=](std::int64_t begin, std::int64_t end) {
+    run_simd([=]() WEFT_INLINE {
+#pragma omp simd
+      for (std::int64_t i = begin; i < end; ++i) {
+        const T gradient = g[i] * s.clip;
+        m[i] = s.beta1 * m[i] + s.rest1 * gradient;
+        v[i] = s.beta2 * v[i] + s.rest2 * gradient * gradient;
+        w[i] = s.decay * w[i] - s.step_size * m[i] / (root(v[i]) * s.inverse_root_bias + s.epsilon);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+Tensors adamw_kernel(const KernelCall& call) {
+  if (call.inputs[0].scalar_type() == at::kDouble) {
+    update<double>(call);
+  } else {
+    update<float>(call);
+  }
+  return {call.inputs[0], call.inputs[2], call.inputs[3]};
+}
+
+}  // namespace weft::ops

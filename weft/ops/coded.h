@@ -1,0 +1,41 @@
+#pragma once
+
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+
+namespace weft {
+struct KernelCall;  // kernels/kernel.h
+}
+
+// The kernels that are code, one function an op; each stands in weft/ops/<op>.aten.cpp (that of a
+// gradient op in the file of its op). Only the target `kernels` uses this; its table is in
+// kernels/coded_kernels.cpp.
+namespace weft::ops {
+
+using Tensors = std::vector<at::Tensor>;
+
+Tensors gelu_kernel(const KernelCall& call);
+Tensors gelu_backward_kernel(const KernelCall& call);
+Tensors dropout_kernel(const KernelCall& call);
+Tensors dropout_backward_kernel(const KernelCall& call);
+Tensors sum_squares_kernel(const KernelCall& call);
+Tensors clip_scale_kernel(const KernelCall& call);
+Tensors adamw_kernel(const KernelCall& call);
+Tensors sgd_kernel(const KernelCall& call);
+
+// Dense ops.
+Tensors linear_kernel(const KernelCall& call);
+Tensors linear_input_grad_kernel(const KernelCall& call);
+Tensors linear_weight_grad_kernel(const KernelCall& call);
+Tensors embedding_weight_grad_kernel(const KernelCall& call);
+Tensors layer_norm_kernel(const KernelCall& call);
+Tensors layer_norm_backward_kernel(const KernelCall& call);
+Tensors attention_kernel(const KernelCall& call);
+Tensors attention_backward_kernel(const KernelCall& call);
+Tensors cross_entropy_kernel(const KernelCall& call);
+Tensors cross_entropy_backward_kernel(const KernelCall& call);
+
+}  // namespace weft::ops

@@ -1,0 +1,72 @@
+#include "weft/kernels/torch_headers.h"
+
+#include "weft/kernels/kernel.h"
+#include "weft/ops/coded.h"
+#include "weft/ops/runs.h"
+
+namespace weft::ops {
+namespace {
+
+struct Mask {
+  RandomStream stream;
+  double p = 0;
+
+  // y = x / (1 - p) where element `global` of the whole tensor is kept. Philox gives four words at
+  // a time.
+  template <typename T>
+  void apply(const T* x, T* y, std::uint64_t global, std::int64_t length) const {
+    const T keep_scale = static_cast<T>(1 / (1 - p));
+    for (std::int64_t i = 0; i < length;) {
+      const std::array<std::uint32_t, 4> words = stream.block(global / 4);
+      for (std::uint64_t w = global % 4; w < 4 && i < length; ++w, ++i, ++global) {
+        const double uniform = words[w] * (1.0 / 4294967296.0);
+        y[i] = uniform >= p ? x[i] * keep_scale : T(0);
+      }
+    }
+  }
+};
+
+Runs runs_of(const KernelCall& call) {
+  if (!call.env.outputs.empty()) {
+    return {call.env.outputs[0], call.env.whole_outputs.at(0)};
+  }
+  Region all;
+  for (const Dim dim : call.call.outputs[0].shape) {
+    all.push_back({0, dim.size});
+  }
+  return {all, call.call.outputs[0].shape};
+}
+
+}  // namespace
+
+Tensors dropout_kernel(const KernelCall& call) {
+  const at::Tensor& x = call.inputs[0];
+  at::Tensor y = at::empty_like(x);
+  const Mask mask{{call.env.seed, call.env.step, call.env.node}, attr_number(call.call.attrs, "p")};
+  const Runs runs = runs_of(call);
+  if (runs.count() == 0) {
+    return {y};
+  }
+  const std::int64_t length = runs[0].length;
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "dropout", [&] {
+    const auto* from = x.data_ptr<scalar_t>();
+    auto* to = y.data_ptr<scalar_t>();
+    // Threads share elements, not runs: there may be a single run.
+    at::parallel_for(0, x.numel(), 4096, [&](std::int64_t begin, std::int64_t end) {
+      while (begin < end) {
+        const Run run = runs[begin / length];
+        const std::int64_t skip = begin - run.local;
+        const std::int64_t count = std::min(end - begin, length - skip);
+        mask.apply(from + begin, to + begin, static_cast<std::uint64_t>(run.global + skip), count);
+        begin += count;
+      }
+    });
+  });
+  return {y};
+}
+
+Tensors dropout_backward_kernel(const KernelCall& call) {
+  return dropout_kernel(call);  // the map is linear and its own transpose
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,79 @@
+#include "weft/ops/op.h"
+
+#include "weft/ops/all_ops.h"
+
+namespace weft {
+
+OpTable builtin_ops() {
+  using Make = OpDef (*)();
+  static constexpr Make kMakers[] = {
+      ops::linear,
+      ops::linear_input_grad,
+      ops::linear_weight_grad,
+      ops::matmul,
+      ops::embedding,
+      ops::embedding_weight_grad,
+      ops::layer_norm,
+      ops::layer_norm_backward,
+      ops::softmax,
+      ops::softmax_backward,
+      ops::attention,
+      ops::attention_backward,
+      ops::relu,
+      ops::relu_backward,
+      ops::gelu,
+      ops::gelu_backward,
+      ops::add,
+      ops::mul,
+      ops::scale,
+      ops::sum_leading,
+      ops::reshape,
+      ops::transpose,
+      ops::split,
+      ops::concat,
+      ops::cast,
+      ops::dropout,
+      ops::dropout_backward,
+      ops::cross_entropy,
+      ops::cross_entropy_backward,
+      ops::constant,
+      ops::accumulate,
+      ops::sum_squares,
+      ops::clip_scale,
+      ops::adamw,
+      ops::sgd,
+  };
+  OpTable table;
+  for (const Make make : kMakers) {
+    OpDef def = make();
+    const std::string name = def.name;
+    const bool is_new = table.emplace(name, std::move(def)).second;
+    WEFT_CHECK(is_new);
+  }
+  return table;
+}
+
+const OpDef& find_op(const OpTable& ops, std::string_view name) {
+  const auto it = ops.find(name);
+  require(it != ops.end(), "there is no op '{}'; docs/spec/ops.md lists the ops", name);
+  return it->second;
+}
+
+OpCall call_of(const Graph& graph, const Node& node) {
+  OpCall call;
+  call.attrs = node.attrs;
+  for (const ValueId id : node.inputs) {
+    call.inputs.push_back(graph.values.at(static_cast<std::size_t>(id)).type);
+  }
+  for (const ValueId id : node.outputs) {
+    call.outputs.push_back(graph.values.at(static_cast<std::size_t>(id)).type);
+  }
+  return call;
+}
+
+Factors factors_of(const OpTable& ops, const Graph& graph, const Node& node) {
+  const OpCall call = call_of(graph, node);
+  return lay_out(find_op(ops, node.op).factors(call), call.inputs, call.outputs);
+}
+
+}  // namespace weft

@@ -1,0 +1,173 @@
+#include "weft/ops/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "weft/ops/builder.h"
+
+namespace weft::ops {
+
+bool is_floating(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+DType sum_dtype(DType dtype) {
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+
+namespace {
+
+const TensorType& input(const OpCall& call, int i) {
+  return call.inputs.at(static_cast<std::size_t>(i));
+}
+
+}  // namespace
+
+void require_floating(const OpCall& call, std::string_view op, int i) {
+  require(is_floating(input(call, i).dtype),
+          "{}: input {} is {}, but must be floating; cast it first", op, i,
+          format_type(input(call, i)));
+}
+
+void require_same_type(const OpCall& call, std::string_view op, int a, int b) {
+  require(input(call, a) == input(call, b),
+          "{}: input {} is {} and input {} is {}; they must have one type", op, a,
+          format_type(input(call, a)), b, format_type(input(call, b)));
+}
+
+void require_scalar(const OpCall& call, std::string_view op, int i, DType dtype) {
+  require(input(call, i) == TensorType{{}, dtype}, "{}: input {} is {}, but must be {}", op, i,
+          format_type(input(call, i)), format_type({{}, dtype}));
+}
+
+void require_master(const OpCall& call, std::string_view op) {
+  const DType dtype = input(call, 0).dtype;
+  require(
+      dtype == DType::f32 || dtype == DType::f64,
+      "{}: the parameter is {}; keep parameters in f32 or f64 and cast them where they are used",
+      op, format_type(input(call, 0)));
+}
+
+std::string letters(int rank) {
+  static constexpr std::string_view kLetters = "bsrtuv";
+  require(rank <= static_cast<int>(kLetters.size()),
+          "a tensor of {} dims has no factor rule; {} are the most", rank, kLetters.size());
+  std::string text;
+  for (int i = 0; i < rank; ++i) {
+    text += i == 0 ? "" : " ";
+    text += kLetters[static_cast<std::size_t>(i)];
+  }
+  return text;
+}
+
+std::string letters(int leading, std::string_view last) {
+  std::string text = letters(leading);
+  text += leading == 0 ? "" : " ";
+  return text.append(last);
+}
+
+std::string elementwise_dims(const OpCall& call) {
+  const std::string whole = letters(call.inputs.at(0).rank());
+  const auto list = [&whole](const TensorTypes& types) {
+    std::string text;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      text += i == 0 ? "" : ", ";
+      text += types[i].rank() == 0 ? "" : whole;
+    }
+    return text;
+  };
+  return list(call.inputs) + " -> " + list(call.outputs);
+}
+
+TensorTypes infer_suffix(const OpCall& call, std::string_view op) {
+  require_floating(call, op, 0);
+  const TensorType& a = call.inputs[0];
+  const TensorType& b = call.inputs[1];
+  require(a.dtype == b.dtype, "{}: inputs are {} and {}; cast one of them", op, format_type(a),
+          format_type(b));
+  const bool fits =
+      b.rank() <= a.rank() && std::equal(b.shape.rbegin(), b.shape.rend(), a.shape.rbegin());
+  require(fits, "{}: {} is neither of the shape of {} nor of a suffix of it", op, format_type(b),
+          format_type(a));
+  return {a};
+}
+
+std::string suffix_dims(const OpCall& call) {
+  const int rank = call.inputs[0].rank();
+  const int skipped = rank - call.inputs[1].rank();
+  const std::string all = letters(rank);
+  const std::size_t begin = std::min(all.size(), 2 * static_cast<std::size_t>(skipped));
+  return all + ", " + all.substr(begin) + " -> " + all;
+}
+
+ValueId sum_to_suffix(Builder& build, ValueId grad, ValueId like) {
+  const int keep = build.type(like).rank();
+  if (keep == build.type(grad).rank()) {
+    return grad;
+  }
+  return build.emit("sum_leading", {grad}, {{"keep", std::int64_t{keep}}});
+}
+
+char Letters::next(std::string_view op) {
+  static constexpr std::string_view kAll = "bshdacefgijklmnopqrtuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  require(used_ < kAll.size(), "{}: the operands have more than {} dims in all", op, kAll.size());
+  return kAll[used_++];
+}
+
+FactorRule partitioned_rule(const TensorTypes& inputs, const TensorTypes& outputs, int dim,
+                            std::string_view op) {
+  Letters names;
+  std::string shared;
+  for (int i = 0; i < inputs.at(0).rank(); ++i) {
+    shared += i == dim ? '?' : names.next(op);
+  }
+  FactorRule rule;
+  const auto append = [&](const TensorTypes& types) {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      std::string own = shared;
+      own[static_cast<std::size_t>(dim)] = names.next(op);
+      rule.whole += own[static_cast<std::size_t>(dim)];
+      rule.dims += (i == 0 ? "" : ", ") + fmt::format("{}", fmt::join(own, " "));
+    }
+  };
+  append(inputs);
+  rule.dims += " -> ";
+  append(outputs);
+  std::vector<int> all(inputs.size());
+  std::iota(all.begin(), all.end(), 0);
+  rule.linear = {all};
+  return rule;
+}
+
+int dim_of(std::int64_t dim, int rank, std::string_view op) {
+  const std::int64_t positive = dim < 0 ? dim + rank : dim;
+  require(positive >= 0 && positive < rank, "{}: there is no dim {} among {} dims", op, dim, rank);
+  return static_cast<int>(positive);
+}
+
+TensorTypes checked_infer(const OpDef& def, const OpCall& call) {
+  const int given = static_cast<int>(call.inputs.size());
+  require(given >= def.min_inputs && (def.max_inputs < 0 || given <= def.max_inputs),
+          "{}: {} inputs are given, but it takes {}{}", def.name, given, def.min_inputs,
+          def.max_inputs < 0                 ? " or more"
+          : def.max_inputs == def.min_inputs ? ""
+                                             : fmt::format(" to {}", def.max_inputs));
+  return def.infer(call);
+}
+
+Cost streaming_cost(const OpCall& call, double flops_per_element) {
+  Cost cost;
+  for (const TensorType& type : call.inputs) {
+    cost.bytes_moved += static_cast<double>(type.bytes());
+  }
+  for (const TensorType& type : call.outputs) {
+    cost.bytes_moved += static_cast<double>(type.bytes());
+  }
+  const TensorType& first = call.inputs.empty() ? call.outputs.at(0) : call.inputs[0];
+  cost.flops = flops_per_element * static_cast<double>(first.elements());
+  return cost;
+}
+
+}  // namespace weft::ops

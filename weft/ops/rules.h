@@ -1,0 +1,64 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "weft/ops/op.h"
+
+// What the files of the ops share: checks with one wording, letters of factor rules, costs.
+namespace weft::ops {
+
+[[nodiscard]] bool is_floating(DType dtype);
+/// The dtype in which sums over many elements are kept: f64 for f64, f32 otherwise.
+[[nodiscard]] DType sum_dtype(DType dtype);
+
+/// Throws Error{input} naming op, input and type unless input `i` is floating.
+void require_floating(const OpCall& call, std::string_view op, int i);
+/// Throws Error{input} unless inputs `a` and `b` have one type.
+void require_same_type(const OpCall& call, std::string_view op, int a, int b);
+/// Throws Error{input} unless input `i` is a scalar of the given dtype.
+void require_scalar(const OpCall& call, std::string_view op, int i, DType dtype);
+
+/// Throws Error{input} unless input 0 is f32 or f64: what an update changes needs that precision.
+void require_master(const OpCall& call, std::string_view op);
+
+/// Letters of `rank` dims: "b s r t u v" cut after `rank`. Throws Error{input} above six dims.
+[[nodiscard]] std::string letters(int rank);
+/// "b s h" for rank 3: the leading letters, then `last`.
+[[nodiscard]] std::string letters(int leading, std::string_view last);
+/// Every operand has the letters of input 0 ("b s -> b s", "b s, b s -> b s"); scalars have none.
+[[nodiscard]] std::string elementwise_dims(const OpCall& call);
+
+/// add and mul: input 1 has the shape of input 0 or a suffix of it, and its dtype. Gives that type.
+[[nodiscard]] TensorTypes infer_suffix(const OpCall& call, std::string_view op);
+/// "b s h, s h -> b s h"
+[[nodiscard]] std::string suffix_dims(const OpCall& call);
+/// A gradient of the shape of input 0, summed down to that of input 1.
+[[nodiscard]] ValueId sum_to_suffix(Builder& build, ValueId grad, ValueId like);
+
+/// Letters for rules with many of them, each given once: b s h d, then the rest of the alphabet,
+/// then capitals.
+class Letters {
+ public:
+  /// Throws Error{input} naming `op` when all are used.
+  [[nodiscard]] char next(std::string_view op);
+
+ private:
+  std::size_t used_ = 0;
+};
+
+/// split and concat: `dim` has another letter in each operand and stays whole; the others are
+/// shared.
+[[nodiscard]] FactorRule partitioned_rule(const TensorTypes& inputs, const TensorTypes& outputs,
+                                          int dim, std::string_view op);
+
+/// A dim counted from the end if negative. Throws Error{input} if there is no such dim.
+[[nodiscard]] int dim_of(std::int64_t dim, int rank, std::string_view op);
+
+/// Checks the number of inputs, then asks the op's shape rule. Throws Error{input}.
+[[nodiscard]] TensorTypes checked_infer(const OpDef& def, const OpCall& call);
+
+/// Reads every input and writes every output once; `flops_per_element` counts elements of input 0.
+[[nodiscard]] Cost streaming_cost(const OpCall& call, double flops_per_element);
+
+}  // namespace weft::ops

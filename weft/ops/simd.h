@@ -1,0 +1,129 @@
+#pragma once
+
+// Loops over rows of numbers in packs of 32 bytes, compiled twice: for any x86-64 and for AVX2 with
+// FMA. Packs are the compilers' own vector types, so that the loops are vector code whatever the
+// optimiser makes of them.
+//
+//   run_simd([=]() WEFT_INLINE {
+//     for_packs<T>(n, [=](std::int64_t j, int count) WEFT_INLINE { … load, compute, store … });
+//   });
+//
+// Everything inside must be inlined: a call would leave the code for AVX2, hence WEFT_INLINE.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#define WEFT_INLINE __attribute__((always_inline))
+
+namespace weft::ops {
+
+template <typename T>
+using Pack __attribute__((vector_size(32))) = T;
+
+template <typename T>
+inline constexpr int kLanes = 32 / sizeof(T);
+
+/// The first `count` lanes come from memory, the others are `rest`.
+template <typename P, typename T>
+WEFT_INLINE inline void load(P& pack, const T* from, int count, std::type_identity_t<T> rest = 0) {
+  if (count == kLanes<T>) {
+    std::memcpy(&pack, from, sizeof(pack));
+    return;
+  }
+  for (int i = 0; i < kLanes<T>; ++i) {
+    pack[i] = i < count ? from[i] : rest;
+  }
+}
+
+template <typename P, typename T>
+WEFT_INLINE inline void store(T* to, const P& pack, int count) {
+  if (count == kLanes<T>) {
+    std::memcpy(to, &pack, sizeof(pack));
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    to[i] = pack[i];
+  }
+}
+
+/// Calls body(j, count) for entries [j, j + count), where count is all lanes but for the last call.
+template <typename T, typename Body>
+WEFT_INLINE inline void for_packs(std::int64_t n, const Body& body) {
+  std::int64_t j = 0;
+  for (; j + kLanes<T> <= n; j += kLanes<T>) {
+    body(j, kLanes<T>);
+  }
+  if (j < n) {
+    body(j, static_cast<int>(n - j));
+  }
+}
+
+template <typename T>
+[[nodiscard]] WEFT_INLINE inline T sum_lanes(const Pack<T>& pack) {
+  T sum = 0;
+  for (int i = 0; i < kLanes<T>; ++i) {
+    sum += pack[i];
+  }
+  return sum;
+}
+
+template <typename T>
+[[nodiscard]] WEFT_INLINE inline T max_lanes(const Pack<T>& pack) {
+  T top = pack[0];
+  for (int i = 1; i < kLanes<T>; ++i) {
+    top = pack[i] > top ? pack[i] : top;
+  }
+  return top;
+}
+
+/// In place, within 2 ulp: eˣ = 2ⁿ eʳ with n = round(x / ln 2) and a polynomial for eʳ, |r| <= ln 2
+/// / 2. Zero below -87.7, so exp(-inf) = 0; x must be below 88.
+WEFT_INLINE inline void exp_pack(Pack<float>& x) {
+  constexpr float kRound = 12582912.0F;  // 1.5 · 2²³: adding it leaves the integer in the low bits
+  x = x < -88.0F ? Pack<float>{} - 88.0F : x;  // there n = -127, whose power of two is all zeros
+  const Pack<float> shifted = x * 1.44269504F + kRound;
+  const Pack<float> n = shifted - kRound;
+  const Pack<float> r = (x - n * 0.693359375F) + n * 2.12194440e-4F;  // ln 2 in two parts
+  Pack<float> p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  Pack<std::uint32_t> power;
+  std::memcpy(&power, &shifted, sizeof(power));
+  power = (power + 127U) << 23U;
+  std::memcpy(&x, &power, sizeof(x));
+  x *= p;
+}
+WEFT_INLINE inline void exp_pack(Pack<double>& x) {
+  for (int i = 0; i < kLanes<double>; ++i) {
+    x[i] = std::exp(x[i]);
+  }
+}
+
+#if defined(__x86_64__)
+template <typename Body>
+__attribute__((target("avx2,fma"))) auto run_avx2(const Body& body) {
+  return body();
+}
+[[nodiscard]] inline bool has_avx2() {
+  static const bool has = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  return has;
+}
+#endif
+
+/// Runs a body (a lambda marked WEFT_INLINE) compiled for the processor at hand.
+template <typename Body>
+auto run_simd(const Body& body) {
+#if defined(__x86_64__)
+  if (has_avx2()) {
+    return run_avx2(body);
+  }
+#endif
+  return body();
+}
+
+}  // namespace weft::ops

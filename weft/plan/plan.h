@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/cluster/cluster.h"
+#include "weft/graph/graph.h"
+#include "weft/graph/optimizer.h"
+#include "weft/sharding/propagate.h"
+
+namespace weft {
+
+struct ModelSpec {
+  std::string description;  // canonical: "gpt:layers=12,hidden=768,…"; the frontend builds it again
+  std::string hash;         // of the forward graph's text form
+  bool operator==(const ModelSpec&) const = default;
+};
+
+/// How a parameter that an axis does not split in the forward pass is kept along that axis.
+///   replicate  parameter, gradient and state on every device; gradients are all-reduced
+///   zero1      state and update are split; gradients are reduce-scattered, parameters gathered
+///   zero3      parameter, gradient and state are split; gathered before each use
+enum class WeightMode : std::uint8_t { replicate, zero1, zero3 };
+[[nodiscard]] std::string_view weight_mode_name(WeightMode mode);
+/// Nothing for an unknown name.
+[[nodiscard]] std::optional<WeightMode> parse_weight_mode(std::string_view name);
+
+/// Names are matched by patterns in which `*` stands for any run of characters. The first rule that
+/// matches counts.
+struct NodeRule {
+  std::string nodes;                         // "h.*/attn/q"
+  std::map<std::string, std::string> split;  // axis → factor letter, or "+0": on partial sums
+                                             // of linear set 0; axes left out compute alike
+  bool operator==(const NodeRule&) const = default;
+};
+struct WeightRule {
+  std::string parameters;                   // "*"
+  std::map<std::string, WeightMode> modes;  // axis → mode; axes left out replicate
+  bool operator==(const WeightRule&) const = default;
+};
+
+struct StagePlan {
+  Mesh mesh;
+  std::vector<std::string> layers;     // consecutive layers of the forward graph
+  std::vector<NodeRule> nodes;         // every forward node matches one
+  std::vector<WeightRule> weights;     // parameters that match none are replicated
+  std::vector<std::string> recompute;  // layers whose inner values are computed again in backward
+  bool operator==(const StagePlan&) const = default;
+};
+
+/// The whole decision. Self-contained: with the code at hand it fixes the program to the last bit.
+struct Plan {
+  int version = 1;
+  std::string origin;  // "recipe dp=2,tp=2" or "search"
+  ModelSpec model;
+  Cluster cluster;
+  std::int64_t batch = 1;
+  std::int64_t sequence = 0;  // 0: the model has none
+  DType dtype = DType::f32;
+  OptimizerSpec optimizer;
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> memory_budget_bytes;  // by device of the cluster
+  std::vector<std::int64_t> micro_batches;        // samples in each; they add up to the batch
+  std::string schedule = "1f1b";                  // gpipe | 1f1b
+  std::int64_t bucket_bytes = 25 << 20;           // gradients are reduced in buckets of this size
+  int prefetch = 1;                               // layers that zero3 gathers ahead
+  std::vector<StagePlan> stages;
+  bool operator==(const Plan&) const = default;
+};
+
+[[nodiscard]] nlohmann::json plan_to_json(const Plan& plan);
+/// Throws Error{input} with all that is wrong: unknown keys, types, versions.
+[[nodiscard]] Plan plan_from_json(const nlohmann::json& json, const std::string& where);
+[[nodiscard]] std::string format_plan(const Plan& plan);  // the JSON text, one decision a line
+[[nodiscard]] Plan read_plan(const std::string& path);
+
+/// All that contradicts itself, the cluster or the forward graph: devices used twice or unknown,
+/// layers missing, out of order or twice, nodes without a rule, axes that do not exist,
+/// micro-batches that do not add up. Letters are checked by `place_node`, which knows the op.
+[[nodiscard]] std::vector<std::string> violations(const Plan& plan, const Graph& forward);
+
+/// `*` matches any run of characters, everything else itself. Takes |pattern| * |name| steps at
+/// most.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view name);
+/// The first rule that matches; nullptr if none does.
+[[nodiscard]] const NodeRule* rule_for(const StagePlan& stage, std::string_view node);
+/// One split for each axis of the mesh. Throws Error{input} for an axis that the mesh does not have
+/// or a split that is neither a letter nor "+" and a number.
+[[nodiscard]] Splits splits_for(const NodeRule& rule, const Mesh& mesh);
+/// By the first weight rule that matches; replicate where nothing is said.
+[[nodiscard]] WeightMode weight_mode(const StagePlan& stage, std::string_view parameter,
+                                     const std::string& axis);
+
+}  // namespace weft

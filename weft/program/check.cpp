@@ -1,0 +1,297 @@
+// Static checks. All devices of a stage run the same list, so collectives on an axis match by
+// construction; what can still go wrong is checked on one list a stage: data flow, transfers and
+// their partners, collectives over all devices, and progress (a stage waits for a receive until the
+// send has started, and frees what it sent only when the receiver asked for it).
+
+#include "weft/program/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "weft/base/error.h"
+#include "weft/program/expand.h"
+#include "weft/program/memory.h"
+
+namespace weft {
+namespace {
+
+using Instance = std::pair<SlotId, int>;  // storage or slot, micro-batch (-1 if it lives longer)
+
+Instance instance(const StageProgram& stage, SlotId slot, int micro_batch) {
+  const Slot& owner = stage.slots[storage_of(stage, slot)];
+  return {slot, owner.lifetime == Lifetime::micro_batch ? micro_batch : -1};
+}
+
+// Data flow of one stage: written before read, not used after free, waited for, given back.
+class FlowCheck {
+ public:
+  FlowCheck(const StageProgram& stage, int index, SlotId loss, const Graph& graph)
+      : stage_(stage), index_(index), loss_(loss), graph_(graph) {}
+
+  std::vector<std::string> run() {
+    for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
+      if (stage_.slots[slot].lifetime == Lifetime::persistent) {
+        live_.insert({static_cast<SlotId>(slot), -1});
+      }
+    }
+    for (const IssuedInstruction& issued : expand(stage_)) {
+      check(issued);
+    }
+    for (const Instance& left : live_) {
+      const SlotId storage = storage_of(stage_, left.first);
+      const bool stays = stage_.slots[storage].lifetime == Lifetime::persistent ||
+                         (loss_ >= 0 && storage == storage_of(stage_, loss_));
+      if (!stays) {
+        report({}, left.first, left.second, "is never freed");
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void report(const std::string& by, SlotId slot, int micro_batch, std::string_view complaint) {
+    found_.push_back(fmt::format("stage {}: {}slot %{} \"{}\" (micro-batch {}) {}", index_, by,
+                                 slot, stage_.slots[slot].name, micro_batch, complaint));
+  }
+
+  std::string describe(const IssuedInstruction& issued) const {
+    const Instruction& i = *issued.instruction;
+    return fmt::format("{} {}{}: ", phase_name(issued.phase), opcode_name(i.opcode),
+                       i.node >= 0 ? fmt::format(" \"{}\"", graph_.nodes[i.node].name) : "");
+  }
+
+  void check(const IssuedInstruction& issued) {
+    const Instruction& i = *issued.instruction;
+    for (const SlotId slot : i.reads) {
+      const Instance at = instance(stage_, slot, issued.micro_batch);
+      if (i.opcode == Opcode::free) {
+        live_.erase(at);
+        continue;
+      }
+      if (!live_.contains(at)) {
+        report(describe(issued), slot, at.second, "is read before it is written or after its free");
+      }
+      if (i.opcode == Opcode::wait) {
+        under_way_.erase(at);
+      } else if (under_way_.contains(at) && i.opcode != Opcode::collective) {
+        report(describe(issued), slot, at.second, "is used before the wait for it");
+      }
+    }
+    for (const SlotId slot : i.writes) {
+      const Instance at = instance(stage_, slot, issued.micro_batch);
+      const bool fresh = live_.insert(at).second;
+      const bool again = i.opcode == Opcode::accumulate || at.second < 0;
+      if (!fresh && !again) {
+        report(describe(issued), slot, at.second, "is written twice");
+      }
+      if (i.opcode == Opcode::collective || i.opcode == Opcode::recv) {
+        under_way_.insert(at);
+      }
+    }
+  }
+
+  const StageProgram& stage_;
+  int index_;
+  SlotId loss_;
+  const Graph& graph_;
+  std::set<Instance> live_;
+  std::set<Instance> under_way_;
+  std::vector<std::string> found_;
+};
+
+void check_edges(const Program& program, std::vector<std::string>& found) {
+  std::vector<int> sends(program.edges.size(), 0);
+  std::vector<int> recvs(program.edges.size(), 0);
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    for (const Segment& segment : program.stages[s].segments) {
+      for (const Instruction& i : segment.instructions) {
+        if (i.opcode == Opcode::send) {
+          sends[i.edge] += program.edges[i.edge].from_stage == static_cast<int>(s) ? 1 : 1000;
+        } else if (i.opcode == Opcode::recv) {
+          recvs[i.edge] += program.edges[i.edge].to_stage == static_cast<int>(s) ? 1 : 1000;
+        }
+      }
+    }
+  }
+  for (std::size_t e = 0; e < program.edges.size(); ++e) {
+    const Edge& edge = program.edges[e];
+    if (sends[e] != 1 || recvs[e] != 1) {
+      found.push_back(fmt::format("edge {}: needs one send and one recv in its stages", e));
+      continue;
+    }
+    const Slot& from = program.stages[edge.from_stage].slots[edge.from_slot];
+    const Slot& to = program.stages[edge.to_stage].slots[edge.to_slot];
+    if (from.type != to.type || has_partial(from.placements) || has_partial(to.placements)) {
+      found.push_back(fmt::format("edge {}: \"{}\" {} cannot be sent as \"{}\" {}", e, from.name,
+                                  format_type(from.type), to.name, format_type(to.type)));
+    }
+  }
+}
+
+// Plays the stages against each other until all are done or none can go on.
+class Progress {
+ public:
+  explicit Progress(const Program& program) : program_(program), at_(program.stages.size(), 0) {
+    for (const StageProgram& stage : program.stages) {
+      order_.push_back(expand(stage));
+    }
+    reductions_.assign(program.stages.size(), 0);
+  }
+
+  std::vector<std::string> run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (std::size_t s = 0; s < order_.size(); ++s) {
+        while (at_[s] < order_[s].size() && step(static_cast<int>(s))) {
+          ++at_[s];
+          moved = true;
+        }
+      }
+    }
+    std::vector<std::string> found;
+    for (std::size_t s = 0; s < order_.size(); ++s) {
+      if (at_[s] < order_[s].size()) {
+        const IssuedInstruction& stuck = order_[s][at_[s]];
+        found.push_back(fmt::format("deadlock: stage {} waits for ever at {} {} of micro-batch {}",
+                                    s, phase_name(stuck.phase),
+                                    opcode_name(stuck.instruction->opcode), stuck.micro_batch));
+      }
+    }
+    return found;
+  }
+
+ private:
+  using Transfer = std::pair<int, int>;  // edge, micro-batch
+
+  // False if the instruction cannot run yet.
+  bool step(int s) {
+    const IssuedInstruction& issued = order_[s][at_[s]];
+    const Instruction& i = *issued.instruction;
+    const StageProgram& stage = program_.stages[s];
+    switch (i.opcode) {
+      case Opcode::send:
+        sent_.insert({i.edge, issued.micro_batch});
+        sending_[{s, instance(stage, i.reads[0], issued.micro_batch)}].push_back(
+            {i.edge, issued.micro_batch});
+        return true;
+      case Opcode::recv:
+        asked_.insert({i.edge, issued.micro_batch});
+        arriving_[{s, instance(stage, i.writes[0], issued.micro_batch)}] = {i.edge,
+                                                                            issued.micro_batch};
+        return true;
+      case Opcode::collective:
+        if (i.axis == kAllDevices) {
+          ++reductions_[s];
+        }
+        return true;
+      case Opcode::wait:
+        return std::ranges::all_of(
+                   i.reads,
+                   [&](SlotId slot) {
+                     const auto it = arriving_.find({s, instance(stage, slot, issued.micro_batch)});
+                     return it == arriving_.end() || sent_.contains(it->second);
+                   }) &&
+               std::ranges::min(reductions_) >= reductions_[s] - waiting_for_all(stage, i);
+      case Opcode::free:
+        return std::ranges::all_of(i.reads, [&](SlotId slot) {
+          const auto it = sending_.find({s, instance(stage, slot, issued.micro_batch)});
+          return it == sending_.end() || std::ranges::all_of(it->second, [&](const Transfer& t) {
+                   return asked_.contains(t);
+                 });
+        });
+      default:
+        return true;
+    }
+  }
+
+  // A wait for anything but a collective over all devices does not need the other stages to be
+  // there.
+  static int waiting_for_all(const StageProgram& stage, const Instruction& wait) {
+    for (const Segment& segment : stage.segments) {
+      for (const Instruction& i : segment.instructions) {
+        if (i.opcode == Opcode::collective && i.axis == kAllDevices && i.writes == wait.reads) {
+          return 0;
+        }
+      }
+    }
+    return 1 << 20;
+  }
+
+  const Program& program_;
+  std::vector<std::vector<IssuedInstruction>> order_;
+  std::vector<std::size_t> at_;
+  std::vector<int> reductions_;
+  std::set<Transfer> sent_;
+  std::set<Transfer> asked_;
+  std::map<std::pair<int, Instance>, std::vector<Transfer>> sending_;
+  std::map<std::pair<int, Instance>, Transfer> arriving_;
+};
+
+// Positions whose local shapes are the same for every slot and micro-batch need one computation.
+// Even splits make all positions alike, so the first difference decides.
+bool all_alike(const Program& program, const StageProgram& stage) {
+  const std::set<std::int64_t> sizes(program.micro_batches.begin(), program.micro_batches.end());
+  for (const Slot& slot : stage.slots) {
+    for (const std::int64_t samples : sizes) {
+      const Shape shape = bind(slot.type.shape, samples);
+      std::vector<std::int64_t> parts(shape.size(), 1);
+      for (std::size_t a = 0; a < slot.placements.size(); ++a) {
+        const Placement& p = slot.placements[a];
+        if (p.kind == Placement::Kind::shard) {
+          parts[p.dim] *= stage.mesh.axes[a].size;
+          if (!p.ratios.empty() || shape[p.dim].size % (parts[p.dim] * p.unit) != 0) {
+            return false;
+          }
+        }
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool devices_alike(const Program& program, int stage) {
+  return all_alike(program, program.stages[stage]);
+}
+
+std::vector<std::string> violations(const Program& program, const Graph& graph, const OpTable&) {
+  std::vector<std::string> found;
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    const bool last = s + 1 == program.stages.size();
+    const auto flow =
+        FlowCheck(program.stages[s], static_cast<int>(s), last ? program.loss_slot : -1, graph)
+            .run();
+    found.insert(found.end(), flow.begin(), flow.end());
+  }
+  check_edges(program, found);
+  if (found.empty()) {
+    found = Progress(program).run();
+  }
+  return found;
+}
+
+std::vector<std::int64_t> peak_memory(const Program& program, int device_count, const Graph& graph,
+                                      const OpTable& ops) {
+  std::vector<std::int64_t> peak(device_count, 0);
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    const Mesh& mesh = program.stages[s].mesh;
+    const int stage = static_cast<int>(s);
+    const bool alike = devices_alike(program, stage);
+    std::int64_t first = 0;
+    for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
+      if (p == 0 || !alike) {
+        first = memory_use(program, stage, coordinates(mesh, static_cast<int>(p)), graph, ops)
+                    .peak_bytes;
+      }
+      peak[mesh.devices[p]] = first;
+    }
+  }
+  return peak;
+}
+
+}  // namespace weft

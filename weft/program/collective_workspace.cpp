@@ -1,0 +1,207 @@
+// Which bytes go where in a collective, and the buffers it needs. The communicator allocates
+// exactly these: formula and allocation both follow `exchange_of` and `is_one_run`.
+//
+//   all_reduce      a single f32 (f64, integer) tensor is reduced where it lies: 0. Several of one
+//   dtype are copied into
+//                   one flat buffer: its bytes. Half-precision ones always are, as f32.
+//   others          pieces that are one run of memory are sent from the read tensor and received
+//   into the written
+//                   one; the rest is packed into a buffer of its size. A reduce_scatter also holds
+//                   the parts that arrive from the others until they are added, in the order of the
+//                   members.
+#include <algorithm>
+#include <map>
+
+#include "weft/base/error.h"
+#include "weft/program/exchange.h"
+#include "weft/program/memory.h"
+
+namespace weft {
+namespace {
+
+std::int64_t box_bytes(const TensorType& type, const Region& box) {
+  return TensorType{.shape = region_shape(box), .dtype = type.dtype}.bytes();
+}
+
+std::int64_t packed_bytes(const TensorType& type, const Region& box) {
+  return is_one_run(type.shape, box) ? 0 : box_bytes(type, box);
+}
+
+std::int64_t all_reduce_workspace(const StageProgram& stage, const Instruction& instruction,
+                                  const Coordinates& at, std::int64_t samples) {
+  struct Sum {
+    int tensors = 0;
+    bool converted = false;
+    std::int64_t bytes = 0;
+  };
+  std::map<DType, Sum> sums;  // by the dtype that is added
+  for (const SlotId slot : instruction.reads) {
+    const TensorType type = slot_type(stage, slot, at, samples);
+    const DType dtype = reduction_dtype(type.dtype);
+    Sum& sum = sums[dtype];
+    ++sum.tensors;
+    sum.converted = sum.converted || dtype != type.dtype;
+    sum.bytes += type.elements() * element_bytes(dtype);
+  }
+  std::int64_t bytes = 0;
+  for (const auto& [dtype, sum] : sums) {
+    bytes += sum.tensors > 1 || sum.converted ? sum.bytes : 0;
+  }
+  return bytes;
+}
+
+std::int64_t exchange_workspace(const Exchange& exchange) {
+  std::int64_t bytes = 0;
+  for (int m = 0; m < static_cast<int>(exchange.send.size()); ++m) {
+    if (m == exchange.self) {
+      continue;
+    }
+    bytes += packed_bytes(exchange.read, cut(exchange.read, exchange.send_dim, exchange.send[m]));
+    bytes += exchange.recv_dim < 0
+                 ? exchange.write.bytes()
+                 : packed_bytes(exchange.write,
+                                cut(exchange.write, exchange.recv_dim, exchange.recv[m]));
+  }
+  return bytes;
+}
+
+// Ranges that follow each other, with the sizes that the members' slots have along `dim`.
+std::vector<Range> member_ranges(const StageProgram& stage, SlotId slot, Coordinates at, int axis,
+                                 int dim, std::int64_t samples) {
+  std::vector<Range> ranges;
+  std::int64_t begin = 0;
+  for (int m = 0; m < stage.mesh.axes[axis].size; ++m) {
+    at[axis] = m;
+    const std::int64_t size = slot_type(stage, slot, at, samples).size(dim);
+    ranges.push_back({.begin = begin, .end = begin + size});
+    begin += size;
+  }
+  return ranges;
+}
+
+Region relative(const Region& box, const Region& local) {
+  Region result = box;
+  for (std::size_t d = 0; d < result.size(); ++d) {
+    result[d].begin -= local[d].begin;
+    result[d].end -= local[d].begin;
+  }
+  return result;
+}
+
+DeviceId device_at(const Mesh& mesh, const Coordinates& at) {
+  return mesh.devices[position(mesh, at)];
+}
+
+std::vector<LocalPiece> local_pieces(const Program& program, int edge_index, const Coordinates& at,
+                                     std::int64_t samples, bool sending) {
+  const Edge& edge = program.edges[edge_index];
+  const StageProgram& from = program.stages[edge.from_stage];
+  const StageProgram& to = program.stages[edge.to_stage];
+  const Slot& from_slot = from.slots[edge.from_slot];
+  const Slot& to_slot = to.slots[edge.to_slot];
+  const Shape shape = bind(from_slot.type.shape, samples);
+  const StageProgram& mine = sending ? from : to;
+  const Region local = region(shape, (sending ? from_slot : to_slot).placements, mine.mesh, at);
+  const DeviceId self = device_at(mine.mesh, at);
+  std::vector<LocalPiece> result;
+  for (const Piece& piece :
+       transfer_pieces(shape, from.mesh, from_slot.placements, to.mesh, to_slot.placements)) {
+    if ((sending ? piece.from : piece.to) == self) {
+      result.push_back(
+          {.peer = sending ? piece.to : piece.from, .box = relative(piece.region, local)});
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+DType reduction_dtype(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype;
+}
+
+Region cut(const TensorType& type, int dim, Range range) {
+  Region box;
+  for (int d = 0; d < type.rank(); ++d) {
+    box.push_back(d == dim ? range : Range{.begin = 0, .end = type.size(d)});
+  }
+  return box;
+}
+
+bool is_one_run(const Shape& bound_shape, const Region& box) {
+  int last_cut = -1;  // the last dim of which the box has only a part
+  for (int d = 0; d < static_cast<int>(box.size()); ++d) {
+    if (box[d].size() == 0) {
+      return true;
+    }
+    if (box[d].size() < bound_shape[d].size) {
+      last_cut = d;
+    }
+  }
+  return std::ranges::all_of(box.begin(), box.begin() + std::max(last_cut, 0),
+                             [](const Range& range) { return range.size() == 1; });
+}
+
+Exchange exchange_of(const StageProgram& stage, const Instruction& instruction, int operand,
+                     const Coordinates& at, std::int64_t samples) {
+  const SlotId read = instruction.reads[operand];
+  const SlotId write = instruction.writes[operand];
+  const int axis = instruction.axis;
+  Exchange exchange{.read = slot_type(stage, read, at, samples),
+                    .write = slot_type(stage, write, at, samples),
+                    .self = at[axis]};
+  const std::size_t members = stage.mesh.axes[axis].size;
+  exchange.send.resize(members);
+  exchange.recv.resize(members);
+  if (instruction.collective != CollectiveKind::all_gather) {
+    exchange.send_dim = instruction.to.dim;
+    exchange.send = member_ranges(stage, write, at, axis, exchange.send_dim, samples);
+    WEFT_CHECK(exchange.send.back().end == exchange.read.size(exchange.send_dim));
+  }
+  if (instruction.collective != CollectiveKind::reduce_scatter) {
+    exchange.recv_dim = instruction.from.dim;
+    exchange.recv = member_ranges(stage, read, at, axis, exchange.recv_dim, samples);
+    WEFT_CHECK(exchange.recv.back().end == exchange.write.size(exchange.recv_dim));
+  }
+  return exchange;
+}
+
+std::int64_t collective_workspace(const StageProgram& stage, const Instruction& instruction,
+                                  const Coordinates& at, std::int64_t samples) {
+  if (instruction.axis != kAllDevices && stage.mesh.axes[instruction.axis].size == 1) {
+    return 0;
+  }
+  if (instruction.collective == CollectiveKind::all_reduce) {
+    return all_reduce_workspace(stage, instruction, at, samples);
+  }
+  std::int64_t bytes = 0;
+  for (int i = 0; i < static_cast<int>(instruction.reads.size()); ++i) {
+    bytes += exchange_workspace(exchange_of(stage, instruction, i, at, samples));
+  }
+  return bytes;
+}
+
+std::vector<LocalPiece> pieces_to_send(const Program& program, int edge, const Coordinates& at,
+                                       std::int64_t samples) {
+  return local_pieces(program, edge, at, samples, true);
+}
+
+std::vector<LocalPiece> pieces_to_receive(const Program& program, int edge, const Coordinates& at,
+                                          std::int64_t samples) {
+  return local_pieces(program, edge, at, samples, false);
+}
+
+std::int64_t transfer_workspace(const Program& program, const Instruction& instruction,
+                                const Coordinates& at, std::int64_t samples) {
+  const bool sending = instruction.opcode == Opcode::send;
+  const Edge& edge = program.edges[instruction.edge];
+  const StageProgram& stage = program.stages[sending ? edge.from_stage : edge.to_stage];
+  const TensorType type = slot_type(stage, sending ? edge.from_slot : edge.to_slot, at, samples);
+  std::int64_t bytes = 0;
+  for (const LocalPiece& piece : local_pieces(program, instruction.edge, at, samples, sending)) {
+    bytes += packed_bytes(type, piece.box);
+  }
+  return bytes;
+}
+
+}  // namespace weft

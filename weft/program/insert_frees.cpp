@@ -1,0 +1,99 @@
+// Every storage that is not persistent is given back behind the last instruction that touches it or
+// a view of it: in backward if backward touches it, else in forward; what lives for the step, in
+// sync, norm or update. The loss stays for the reader. What was sent is given back at the end of
+// the segment, moved behind the next schedule entry.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "weft/program/lowering.h"
+
+namespace weft {
+namespace {
+
+struct LastUse {
+  std::size_t segment = 0;
+  std::size_t instruction = 0;
+  bool sent = false;
+};
+
+std::map<SlotId, LastUse> last_uses(const StageProgram& stage) {
+  std::map<SlotId, LastUse> last;
+  // Slots that a collective which is under way reads stay until its wait.
+  std::map<SlotId, std::vector<SlotId>> read_until_wait;
+  for (std::size_t s = 0; s < stage.segments.size(); ++s) {
+    const auto& list = stage.segments[s].instructions;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const auto touch = [&](SlotId slot) {
+        LastUse& use = last[storage_of(stage, slot)];
+        const bool sent = (use.sent && use.segment == s) || list[i].opcode == Opcode::send;
+        use = {.segment = s, .instruction = i, .sent = sent};
+      };
+      std::ranges::for_each(list[i].reads, touch);
+      std::ranges::for_each(list[i].writes, touch);
+      if (list[i].opcode == Opcode::collective) {
+        for (const SlotId slot : list[i].writes) {
+          read_until_wait[slot] = list[i].reads;
+        }
+      } else if (list[i].opcode == Opcode::wait) {
+        for (const SlotId slot : list[i].reads) {
+          std::ranges::for_each(read_until_wait[slot], touch);
+        }
+      }
+    }
+  }
+  return last;
+}
+
+Instruction free_of(std::vector<SlotId> slots, bool moved) {
+  Instruction instruction{.opcode = Opcode::free};
+  instruction.reads = std::move(slots);
+  instruction.moved = moved;
+  return instruction;
+}
+
+void free_in_stage(StageProgram& stage, SlotId keep) {
+  std::map<SlotId, std::vector<SlotId>> sharing;  // storage → slots
+  for (std::size_t slot = 0; slot < stage.slots.size(); ++slot) {
+    const auto id = static_cast<SlotId>(slot);
+    sharing[storage_of(stage, id)].push_back(id);
+  }
+  // Where to free what: by segment and instruction; sent ones at the segment's end.
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<SlotId>> at;
+  std::map<std::size_t, std::vector<SlotId>> sent;
+  for (const auto& [storage, use] : last_uses(stage)) {
+    if (stage.slots[storage].lifetime == Lifetime::persistent || storage == keep) {
+      continue;
+    }
+    auto& list = use.sent ? sent[use.segment] : at[{use.segment, use.instruction}];
+    list.insert(list.end(), sharing[storage].begin(), sharing[storage].end());
+  }
+  for (std::size_t s = 0; s < stage.segments.size(); ++s) {
+    std::vector<Instruction> out;
+    auto& list = stage.segments[s].instructions;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      out.push_back(std::move(list[i]));
+      if (const auto it = at.find({s, i}); it != at.end()) {
+        out.push_back(free_of(it->second, false));
+      }
+    }
+    if (const auto it = sent.find(s); it != sent.end()) {
+      out.push_back(free_of(it->second, true));
+    }
+    list = std::move(out);
+  }
+}
+
+}  // namespace
+
+void insert_frees(Lowering& l) {
+  for (std::size_t s = 0; s < l.program.stages.size(); ++s) {
+    StageProgram& stage = l.program.stages[s];
+    const bool last = s + 1 == l.program.stages.size();
+    const SlotId loss = l.program.loss_slot;
+    free_in_stage(stage, last && loss >= 0 ? storage_of(stage, loss) : -1);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+// Lowering: graph + plan → program, as a list of passes over one `Lowering`. Each pass is a file.
+
+#include "weft/program/lower.h"
+
+#include <fmt/ranges.h>
+
+#include "weft/base/error.h"
+#include "weft/program/lowering.h"
+
+namespace weft {
+namespace {
+
+struct Pass {
+  std::string_view name;
+  void (*run)(Lowering&);
+};
+
+constexpr Pass kPasses[] = {
+    {"assign_stages", assign_stages},        // every node gets its stage, every parameter its homes
+    {"place_nodes", place_nodes},            // splits of every node, placements of every value
+    {"emit_segments", emit_segments},        // instructions, conversions, recomputation, transfers
+    {"bucket_gradients", bucket_gradients},  // small all-reduces of gradients go together
+    {"prefetch_gathers", prefetch_gathers},  // zero3 gathers start some layers ahead
+    {"insert_waits", insert_waits},          // before the first use of what a collective writes
+    {"insert_frees", insert_frees},          // behind the last use of every storage
+    {"schedule_stages", schedule_stages},    // the order of micro-batches
+};
+
+}  // namespace
+
+Program lower(const Graph& graph, const Plan& plan, const OpTable& ops) {
+  const std::vector<std::string> wrong = violations(plan, graph);
+  require(wrong.empty(), "the plan does not fit the model:\n  {}", fmt::join(wrong, "\n  "));
+  Lowering l{.graph = graph, .plan = plan, .ops = ops, .stage_of = {}, .homes = {}};
+  l.users = users(graph);
+  l.program.micro_batches = plan.micro_batches;
+  for (const StagePlan& stage : plan.stages) {
+    l.program.stages.push_back({.mesh = stage.mesh, .slots = {}, .segments = {}, .schedule = {}});
+  }
+  for (const Pass& pass : kPasses) {
+    try {
+      pass.run(l);
+    } catch (const Error& e) {
+      throw Error(e.blame(), fmt::format("lowering ({}): {}", pass.name, e.what()));
+    }
+  }
+  return std::move(l.program);
+}
+
+}  // namespace weft

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "weft/ops/op.h"
+#include "weft/plan/plan.h"
+#include "weft/program/program.h"
+
+namespace weft {
+
+/// Makes the plan explicit. Decides nothing: whatever is open is in the plan or fixed by the rules
+/// of docs/spec/sharding.md. `graph` is the training graph of the plan's model.
+[[nodiscard]] Program lower(const Graph& graph, const Plan& plan, const OpTable& ops);
+
+}  // namespace weft

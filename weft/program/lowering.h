@@ -1,0 +1,72 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "weft/ops/op.h"
+#include "weft/plan/plan.h"
+#include "weft/program/program.h"
+
+namespace weft {
+
+/// Where a parameter lives in one stage.
+struct Home {
+  Placements used;    // what its first use needs
+  Placements stored;  // `used`, split further by zero3
+  Placements update;  // of gradient and state when it is updated
+};
+
+/// What is known while a plan is lowered. Each pass fills in a part; lower.cpp lists them.
+struct Lowering {
+  const Graph& graph;
+  const Plan& plan;
+  const OpTable& ops;
+  Program program = {};
+
+  // assign_stages
+  std::vector<int> stage_of;            // by node; -1: in every stage
+  std::vector<std::vector<int>> homes;  // by value: stages that use this parameter, owner first
+  std::vector<std::vector<NodeId>> users = {};  // by value
+  std::vector<NodeId> accumulated_by = {};  // by value: the accumulate node it is a term of, or -1
+
+  std::vector<ValueId> replaces =
+      {};  // by value: the parameter or state it is the next value of, or -1
+
+  // place_nodes
+  std::vector<NodePlacement> placement = {};         // by node
+  std::vector<std::map<int, Home>> home = {};        // by parameter value, stage
+  std::vector<Placements> produced = {};             // by value: as its node gives it
+  std::vector<Placements> settled = {};              // by value: as later nodes find it
+  std::vector<std::map<int, Placements>> sums = {};  // by accumulate output, stage: the accumulator
+
+  // emit_segments: edges whose other end is still to be made
+  struct OpenEdge {
+    int edge = -1;
+    ValueId value = -1;
+  };
+  std::vector<OpenEdge> to_send = {};
+  std::vector<OpenEdge> to_return = {};  // the parameter goes back to a home
+};
+
+[[nodiscard]] inline bool is_accumulate(const Node& node) {
+  return node.op == "accumulate";
+}
+[[nodiscard]] int stage_of_value(const Lowering& l, ValueId value);  // -1 for inputs and parameters
+/// Where a value lies when it comes to `stage` from another one: sharded along the axes that both
+/// meshes know by the same name, whole elsewhere.
+[[nodiscard]] Placements arriving(const Lowering& l, ValueId value, int stage);
+
+/// The passes, in order.
+void assign_stages(Lowering& l);
+void place_nodes(Lowering& l);
+void emit_segments(Lowering& l);
+void bucket_gradients(Lowering& l);
+void prefetch_gathers(Lowering& l);
+void insert_waits(Lowering& l);
+void insert_frees(Lowering& l);
+void schedule_stages(Lowering& l);
+
+}  // namespace weft

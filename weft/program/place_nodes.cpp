@@ -1,0 +1,179 @@
+// Placements. A forward node splits the factors its rule in the plan names; a gradient node follows
+// what its inputs are
+// (`follow`). A parameter is stored as its first use needs it, split further along axes whose
+// weight mode is zero3.
+//
+// For an axis along which the forward pass does not split a parameter:
+//
+//   mode        stored  accumulator          gradient and state at the update
+//   replicate   R       P (or R)             R
+//   zero1       R       P                    S0
+//   zero3       S0      S0                   S0
+
+#include <algorithm>
+
+#include "weft/base/error.h"
+#include "weft/program/lowering.h"
+
+namespace weft {
+namespace {
+
+Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements& used) {
+  const StagePlan& plan = l.plan.stages[stage];
+  const Value& value = l.graph.values[parameter];
+  Home home{.used = used, .stored = used, .update = used};
+  for (std::size_t a = 0; a < used.size(); ++a) {
+    if (used[a].kind != Placement::Kind::replicate || value.type.rank() == 0) {
+      continue;
+    }
+    const WeightMode mode = weight_mode(plan, value.name, plan.mesh.axes[a].name);
+    if (mode == WeightMode::zero3) {
+      home.stored[a] = shard(0);
+    }
+    if (mode != WeightMode::replicate) {
+      home.update[a] = shard(0);
+    }
+  }
+  return home;
+}
+
+// What is known of where a node's input lies; empty: anywhere.
+Placements known(const Lowering& l, ValueId value, int stage) {
+  const Value& v = l.graph.values[value];
+  if (v.kind == ValueKind::parameter) {
+    const auto it = l.home[value].find(stage);
+    return it == l.home[value].end() ? Placements{} : it->second.used;
+  }
+  if (v.kind != ValueKind::result) {
+    return {};
+  }
+  return stage_of_value(l, value) == stage ? l.settled[value] : arriving(l, value, stage);
+}
+
+Splits choose(const Lowering& l, const Node& node, const Factors& factors, int stage) {
+  const StagePlan& plan = l.plan.stages[stage];
+  if (node.role == Role::forward) {
+    const NodeRule* rule = rule_for(plan, node.name);
+    require(rule != nullptr, "stage {}: no rule matches node '{}'", stage, node.name);
+    return splits_for(*rule, plan.mesh);
+  }
+  TensorTypes types;
+  std::vector<Placements> inputs;
+  for (const ValueId v : node.inputs) {
+    types.push_back(l.graph.values[v].type);
+    inputs.push_back(known(l, v, stage));
+  }
+  return follow(factors, plan.mesh, types, inputs);
+}
+
+// Parameters are stored as their first use needs them. A partial sum that a node needed whole
+// counts as whole from then on.
+void record_uses(Lowering& l, const Node& node, const NodePlacement& placed, int stage) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId v = node.inputs[i];
+    const Placements& needed = placed.inputs[i];
+    const ValueKind kind = l.graph.values[v].kind;
+    if (kind == ValueKind::parameter && !l.home[v].contains(stage)) {
+      l.home[v][stage] = make_home(l, v, stage, needed);
+    } else if (kind == ValueKind::result && stage_of_value(l, v) == stage &&
+               has_partial(l.settled[v]) && !has_partial(needed)) {
+      l.settled[v] = needed;
+    }
+  }
+}
+
+void place_node_of_stage(Lowering& l, NodeId n) {
+  const Node& node = l.graph.nodes[n];
+  const int stage = l.stage_of[n];
+  const Factors factors = factors_of(l.ops, l.graph, node);
+  const Splits splits = choose(l, node, factors, stage);
+  NodePlacement placed = place_node(factors, l.plan.stages[stage].mesh, splits, node.name);
+  record_uses(l, node, placed, stage);
+  for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+    l.produced[node.outputs[o]] = placed.outputs[o];
+    l.settled[node.outputs[o]] = placed.outputs[o];
+  }
+  l.placement[n] = std::move(placed);
+}
+
+// One axis of an accumulator, given how its terms lie along it.
+Placement sum_placement(const std::vector<Placement>& terms, const Placement& update) {
+  const auto partial_term = [](const Placement& p) { return p.kind == Placement::Kind::partial; };
+  if (std::ranges::any_of(terms, partial_term)) {
+    return partial();
+  }
+  const bool alike = std::ranges::all_of(terms, [&](const Placement& p) { return p == terms[0]; });
+  return alike ? terms[0] : update;
+}
+
+// zero3 reduces the gradient of each micro-batch at once, so that only a part is ever kept.
+Placements accumulator(const Lowering& l, ValueId sum, const std::vector<Placements>& terms,
+                       int stage) {
+  const ValueId parameter = l.graph.values[sum].of;
+  const Home* home = nullptr;
+  if (parameter >= 0 && l.home[parameter].contains(stage)) {
+    home = &l.home[parameter].at(stage);
+  }
+  Placements result;
+  for (std::size_t a = 0; a < terms[0].size(); ++a) {
+    std::vector<Placement> along;
+    along.reserve(terms.size());
+    for (const Placements& t : terms) {
+      along.push_back(t[a]);
+    }
+    result.push_back(sum_placement(along, home != nullptr ? home->update[a] : replicate()));
+    const bool split_at_rest =
+        home != nullptr && home->stored[a] != home->used[a];  // zero3 along this axis
+    if (split_at_rest && result.back().kind == Placement::Kind::partial) {
+      result.back() = home->stored[a];
+    }
+  }
+  return result;
+}
+
+void place_accumulators(Lowering& l, NodeId n) {
+  const Node& node = l.graph.nodes[n];
+  std::map<int, std::vector<Placements>> terms;
+  for (const ValueId v : node.inputs) {
+    terms[stage_of_value(l, v)].push_back(l.produced[v]);
+  }
+  for (const auto& [stage, list] : terms) {
+    l.sums[node.outputs[0]][stage] = accumulator(l, node.outputs[0], list, stage);
+  }
+}
+
+}  // namespace
+
+Placements arriving(const Lowering& l, ValueId value, int stage) {
+  const Mesh& from = l.plan.stages[stage_of_value(l, value)].mesh;
+  const Mesh& to = l.plan.stages[stage].mesh;
+  Placements result;
+  for (const Axis& axis : to.axes) {
+    const int a = axis_index(from, axis.name);
+    const bool split = a >= 0 && l.produced[value][a].kind == Placement::Kind::shard;
+    result.push_back(split ? l.produced[value][a] : replicate());
+  }
+  return result;
+}
+
+void place_nodes(Lowering& l) {
+  const std::size_t values = l.graph.values.size();
+  l.placement.resize(l.graph.nodes.size());
+  l.home.resize(values);
+  l.produced.resize(values);
+  l.settled.resize(values);
+  l.sums.resize(values);
+  for (std::size_t n = 0; n < l.graph.nodes.size(); ++n) {
+    const Node& node = l.graph.nodes[n];
+    if (node.role == Role::update) {
+      continue;  // placed where the step's segments are emitted
+    }
+    if (is_accumulate(node)) {
+      place_accumulators(l, static_cast<NodeId>(n));
+    } else {
+      place_node_of_stage(l, static_cast<NodeId>(n));
+    }
+  }
+}
+
+}  // namespace weft

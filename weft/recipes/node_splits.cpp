@@ -1,0 +1,216 @@
+#include "weft/recipes/node_splits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "weft/base/error.h"
+#include "weft/graph/blocks.h"
+
+namespace weft {
+namespace {
+
+// The letter that a linear's hint means, 0 if it has none. Tokens are the dim in front of the last,
+// if that is not the batch itself.
+char hinted_letter(const Graph& graph, const Node& node) {
+  if (node.op != "linear" || !has_attr(node.attrs, "parallel")) {
+    return 0;
+  }
+  const std::string& hint = attr_text(node.attrs, "parallel");
+  if (hint == "column") {
+    return 'n';
+  }
+  if (hint == "row") {
+    return 'k';
+  }
+  const int rank = graph.values[node.inputs[0]].type.rank();
+  return hint == "tokens" && rank == 3 ? 's' : 0;
+}
+
+// What was found for the same node of a layer alike.
+struct Remembered {
+  std::vector<Placements> inputs;
+  Splits splits;
+  NodePlacement placement;
+  bool known = false;
+};
+
+class Propagation {
+ public:
+  Propagation(const Graph& graph, const OpTable& ops, const Mesh& mesh)
+      : graph_(graph), ops_(ops), mesh_(mesh), tp_(axis_index(mesh, "tp")) {
+    dp_ = axis_index(mesh, "dp");
+    lies_.resize(graph.values.size());
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      lies_[v] = at_start(graph.values[v]);
+    }
+  }
+
+  NodeSplits run(const std::vector<int>& stage_of_layer) {
+    number_layers(stage_of_layer);
+    NodeSplits result;
+    result.splits.resize(graph_.nodes.size());
+    result.placements.resize(graph_.nodes.size());
+    bool hinted = tp_ < 0;
+    for (std::size_t n = 0; n < graph_.nodes.size() && result.why_not.empty(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (node.role != Role::forward) {
+        continue;
+      }
+      hinted |= hinted_letter(graph_, node) != 0;
+      Remembered& answer = recall(node);
+      const std::vector<Placements> inputs = where_inputs_lie(node);
+      if (!answer.known || answer.inputs != inputs) {
+        result.why_not = work_out(node, inputs, answer);
+      }
+      for (std::size_t o = 0; o < node.outputs.size() && result.why_not.empty(); ++o) {
+        lies_[node.outputs[o]] = answer.placement.outputs[o];
+      }
+      result.splits[n] = answer.splits;
+      result.placements[n] = answer.placement;
+    }
+    if (result.why_not.empty() && !hinted) {
+      result.why_not = fmt::format(
+          "tp={}: no layer of the model says how to split it; use dp or pp", mesh_.axes[tp_].size);
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] Placements at_start(const Value& value) const {
+    if (value.kind != ValueKind::input) {
+      return {};
+    }
+    Placements placements(mesh_.axes.size());
+    if (dp_ >= 0 && value.type.rank() > 0 && value.type.shape[0].batched) {
+      placements[dp_] = shard(0, value.type.shape[0].size);
+    }
+    return placements;
+  }
+
+  void number_layers(const std::vector<int>& stage_of_layer) {
+    const std::vector<std::string> names = layers(graph_);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      stage_[names[i]] = stage_of_layer[i];
+    }
+    const std::vector<BlockClass> classes = find_blocks(graph_);
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      for (const std::string& layer : classes[c].layers) {
+        class_[layer] = static_cast<int>(c);
+      }
+    }
+    memory_.resize(classes.size());
+  }
+
+  // The place for the answer of the i-th node of its class of layers.
+  Remembered& recall(const Node& node) {
+    const std::string layer(layer_of(node.name));
+    auto& answers = memory_[class_.at(layer)];
+    const std::size_t i = seen_[layer]++;
+    if (answers.size() <= i) {
+      answers.resize(i + 1);
+    }
+    return answers[i];
+  }
+
+  std::vector<Placements> where_inputs_lie(const Node& node) {
+    std::vector<Placements> inputs;
+    const int stage = stage_.find(layer_of(node.name))->second;
+    for (const ValueId v : node.inputs) {
+      inputs.push_back(lies_[v]);
+      const NodeId producer = graph_.values[v].producer;
+      if (producer < 0 || stage_.find(layer_of(graph_.nodes[producer].name))->second == stage) {
+        continue;
+      }
+      for (Placement& placement : inputs.back()) {
+        placement = placement.kind == Placement::Kind::partial ? replicate() : placement;
+      }
+    }
+    return inputs;
+  }
+
+  // Fills in the answer; returns why it cannot be done, or nothing.
+  std::string work_out(const Node& node, const std::vector<Placements>& inputs,
+                       Remembered& answer) {
+    const Factors factors = factors_of(ops_, graph_, node);
+    TensorTypes types;
+    for (const ValueId v : node.inputs) {
+      types.push_back(graph_.values[v].type);
+    }
+    Splits splits = follow(factors, mesh_, types, inputs);
+    for (std::size_t axis = 0; axis < splits.size(); ++axis) {
+      drop_unless_partial(factors, inputs, axis, splits[axis]);
+    }
+    const char letter = tp_ < 0 ? '\0' : hinted_letter(graph_, node);
+    if (letter != 0) {
+      splits[tp_] = split_factor(letter);
+    }
+    if (tp_ >= 0) {
+      const std::string why_not = tp_obstacle(node, factors, letter);
+      if (!why_not.empty()) {
+        return why_not;
+      }
+    }
+    answer = {inputs, splits, place_node(factors, mesh_, splits, node.name), true};
+    return {};
+  }
+
+  // Running on partial sums needs all of a linear set to be partial sums; a parameter never is one.
+  static void drop_unless_partial(const Factors& factors, const std::vector<Placements>& inputs,
+                                  std::size_t axis, Split& split) {
+    if (split.kind != Split::Kind::linear) {
+      return;
+    }
+    for (const int i : factors.linear[split.linear_set]) {
+      if (inputs[i].empty() || inputs[i][axis].kind != Placement::Kind::partial) {
+        split = {};
+        return;
+      }
+    }
+  }
+
+  [[nodiscard]] std::string tp_obstacle(const Node& node, const Factors& factors,
+                                        char letter) const {
+    const int parts = mesh_.axes[tp_].size;
+    if (node.op == "attention") {
+      const std::int64_t heads = factors.factors[find_factor(factors, 'h')].size.size;
+      return heads % parts == 0
+                 ? std::string()
+                 : fmt::format("tp={} does not divide the {} heads of {}", parts, heads, node.name);
+    }
+    if (letter == 0) {
+      return {};
+    }
+    const int factor = find_factor(factors, letter);
+    const Dim size = factors.factors[factor].size;
+    const bool even = letter == 's' || size.size % parts == 0;
+    return even && can_split(factors, factor, parts)
+               ? std::string()
+               : fmt::format("tp={} does not divide the {} {} of {}", parts, size.size,
+                             letter == 'n'   ? "outputs"
+                             : letter == 'k' ? "inputs"
+                                             : "tokens",
+                             node.name);
+  }
+
+  const Graph& graph_;
+  const OpTable& ops_;
+  const Mesh& mesh_;
+  int tp_ = -1;
+  int dp_ = -1;
+  std::vector<Placements> lies_;  // by value; empty: anywhere
+  std::map<std::string, int, std::less<>> stage_;
+  std::map<std::string, int, std::less<>> class_;
+  std::map<std::string, std::size_t, std::less<>> seen_;  // nodes of each layer so far
+  std::vector<std::vector<Remembered>> memory_;           // by class of layers and node
+};
+
+}  // namespace
+
+NodeSplits node_splits(const Graph& graph, const OpTable& ops, const Mesh& mesh,
+                       const std::vector<int>& stage_of_layer) {
+  return Propagation(graph, ops, mesh).run(stage_of_layer);
+}
+
+}  // namespace weft

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/ops/op.h"
+#include "weft/sharding/propagate.h"
+
+namespace weft {
+
+/// What every forward node does on the axes of a mesh under the rules of the recipes.
+struct NodeSplits {
+  std::vector<Splits> splits;  // by node of the graph; empty for those that are not forward
+  std::vector<NodePlacement> placements;  // same
+  std::string why_not;                    // not empty: it cannot be done
+};
+
+/// Nodes follow their inputs (`follow`), but on the axis "tp" linears with the attribute `parallel`
+/// split what it says: column → n, row → k, tokens → the token dim. Batched inputs of the graph are
+/// split along "dp"; parameters lie wherever they are needed. `stage_of_layer` is by order of
+/// `layers(graph)`: a partial sum does not cross to another stage. Layers alike are worked out
+/// once.
+[[nodiscard]] NodeSplits node_splits(const Graph& graph, const OpTable& ops, const Mesh& mesh,
+                                     const std::vector<int>& stage_of_layer);
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/cluster/cluster.h"
+#include "weft/ops/op.h"
+#include "weft/plan/plan.h"
+
+namespace weft {
+
+/// What the user fixed before any choice: all of a plan but its decisions.
+struct Task {
+  ModelSpec model;
+  Cluster cluster;
+  std::int64_t batch = 1;
+  std::int64_t sequence = 0;
+  DType dtype = DType::f32;
+  OptimizerSpec optimizer;
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> memory_budget_bytes;
+};
+
+/// `dp=2,tp=4,pp=2,zero=1,recompute=block,micro-batches=8,schedule=1f1b`
+struct Recipe {
+  int dp = 1;
+  int tp = 1;
+  int pp = 1;
+  int zero = 0;  // 0 | 1 | 3
+  bool recompute = false;
+  int micro_batches = 1;
+  std::string schedule = "1f1b";  // gpipe | 1f1b
+  bool operator==(const Recipe&) const = default;
+};
+
+[[nodiscard]] Recipe parse_recipe(const std::string& text);
+[[nodiscard]] std::string format_recipe(const Recipe& recipe);
+/// "DP", "ZeRO-3", "TP", "1F1B", "DP+TP+PP", as people call it.
+[[nodiscard]] std::string recipe_name(const Recipe& recipe);
+
+/// The plan of a recipe, or the reason why there is none (degrees that do not divide heads,
+/// devices, …). Devices: pipeline stages across hosts first, then dp, then tp inside (neighbours).
+struct RecipePlan {
+  std::optional<Plan> plan;
+  std::string why_not;
+};
+[[nodiscard]] RecipePlan recipe_plan(const Recipe& recipe, const Task& task, const Graph& forward,
+                                     const OpTable& ops);
+
+/// All recipes worth trying for a task: every dp·tp·pp that uses all devices (and `single`), zero
+/// 0/1/3, both recomputations, both schedules, every micro-batch count that divides sensibly.
+[[nodiscard]] std::vector<Recipe> all_recipes(const Task& task, const Graph& forward);
+
+}  // namespace weft

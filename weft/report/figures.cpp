@@ -1,0 +1,170 @@
+#include "weft/report/figures.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "weft/base/units.h"
+#include "weft/plan/ranges.h"
+#include "weft/report/table.h"
+
+namespace weft {
+namespace {
+
+double tokens_in_step(const Plan& plan) {
+  return static_cast<double>(plan.batch) *
+         static_cast<double>(std::max<std::int64_t>(plan.sequence, 1));
+}
+
+std::string layers_text(const std::vector<std::string>& layers) {
+  return layers.size() == 1
+             ? layers[0]
+             : fmt::format("{} … {} ({})", layers.front(), layers.back(), layers.size());
+}
+
+// The fullest device of a stage: what it needs and may use.
+std::pair<std::int64_t, std::int64_t> fullest(const Candidate& c, const StagePlan& stage) {
+  std::pair<std::int64_t, std::int64_t> result{0, 1};
+  for (const DeviceId d : stage.mesh.devices) {
+    const std::int64_t budget = c.plan.memory_budget_bytes[d];
+    const std::int64_t need = c.peak_memory_bytes[d];
+    if (static_cast<double>(need) * static_cast<double>(result.second) >=
+        static_cast<double>(result.first) * static_cast<double>(budget)) {
+      result = {need, budget};
+    }
+  }
+  return result;
+}
+
+// The device that lacks most.
+DeviceId scarcest(const Candidate& c) {
+  DeviceId worst = 0;
+  for (std::size_t d = 1; d < c.peak_memory_bytes.size(); ++d) {
+    const auto lack = [&](std::size_t i) {
+      return c.peak_memory_bytes[i] - c.plan.memory_budget_bytes[i];
+    };
+    if (lack(d) > lack(static_cast<std::size_t>(worst))) {
+      worst = static_cast<DeviceId>(d);
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+std::string strategy_name(const StagePlan& stage) {
+  std::vector<std::string> degrees;
+  for (const Axis& axis : stage.mesh.axes) {
+    std::string name = axis.name;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+    degrees.push_back(fmt::format("{} {}", name, axis.size));
+  }
+  std::string text = degrees.empty() ? "one device" : fmt::format("{}", fmt::join(degrees, " x "));
+  for (const auto& [mode, name] :
+       {std::pair{WeightMode::zero1, "ZeRO-1"}, std::pair{WeightMode::zero3, "ZeRO-3"}}) {
+    const bool used = std::ranges::any_of(stage.weights, [mode = mode](const WeightRule& rule) {
+      return std::ranges::any_of(rule.modes, [mode](const auto& m) { return m.second == mode; });
+    });
+    text += used ? fmt::format(", {}", name) : "";
+  }
+  return text + (stage.recompute.empty() ? "" : ", recompute");
+}
+
+nlohmann::ordered_json figures_json(const Candidate& c, const Figures& figures) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  for (std::size_t s = 0; s < c.plan.stages.size(); ++s) {
+    const StagePlan& stage = c.plan.stages[s];
+    stages.push_back({{"devices", stage.mesh.devices},
+                      {"nodes", stage.layers},
+                      {"strategy", strategy_name(stage)},
+                      {"step_share", s < c.stage_share.size() ? c.stage_share[s] : 0.0}});
+  }
+  return {{"name", c.name},
+          {"recipe", c.recipe},
+          {"fits", c.fits},
+          {"step_seconds", c.step_s},
+          {"samples_per_second", static_cast<double>(c.plan.batch) / c.step_s},
+          {"tokens_per_second", tokens_in_step(c.plan) / c.step_s},
+          {"bound_seconds", figures.bound_s},
+          {"gap", c.step_s / figures.bound_s - 1},
+          {"exact", figures.exact},
+          {"search_seconds", figures.search_s},
+          {"peak_memory_bytes", c.peak_memory_bytes},
+          {"memory_budget_bytes", c.plan.memory_budget_bytes},
+          {"micro_batches", c.plan.micro_batches.size()},
+          {"schedule", c.plan.schedule},
+          {"parameters", figures.parameters},
+          {"stages", stages}};
+}
+
+std::string plan_text(const Candidate& c, const Figures& figures) {
+  Table table{.header = {"stage", "devices", "layers", "strategy", "busy", "memory", "budget"},
+              .right = {0, 4, 5, 6}};
+  for (std::size_t s = 0; s < c.plan.stages.size(); ++s) {
+    const StagePlan& stage = c.plan.stages[s];
+    const auto [need, budget] = fullest(c, stage);
+    table.rows.push_back(
+        {fmt::format("{}", s), format_devices(stage.mesh.devices), layers_text(stage.layers),
+         strategy_name(stage), fmt::format("{:.0f} %", 100 * c.stage_share[s]),
+         format_bytes(static_cast<double>(need)), format_bytes(static_cast<double>(budget))});
+  }
+  const auto& sizes = c.plan.micro_batches;
+  const auto [least, most] = std::ranges::minmax(sizes);
+  std::string text = fmt::format(
+      "{} ({} parameters, {}) on {} of {} devices, batch {} = {} micro-batch{} of {}{}\n\n{}\n",
+      c.name, format_count(static_cast<double>(figures.parameters)), dtype_name(c.plan.dtype),
+      std::ranges::count_if(c.peak_memory_bytes, [](std::int64_t b) { return b > 0; }),
+      c.plan.cluster.devices.size(), c.plan.batch, sizes.size(), sizes.size() == 1 ? "" : "es",
+      least == most ? fmt::format("{}", most) : fmt::format("{} or {}", most, least),
+      sizes.size() > 1 && c.plan.stages.size() > 1 ? fmt::format(", {}", c.plan.schedule) : "",
+      format_table(table));
+  text += fmt::format("step {}, {:.4g} samples/s", format_seconds(c.step_s),
+                      static_cast<double>(c.plan.batch) / c.step_s);
+  if (c.plan.sequence > 0) {
+    text += fmt::format(", {:.4g} tokens/s", tokens_in_step(c.plan) / c.step_s);
+  }
+  text += fmt::format("; bound {} (work / peak), gap {:.0f} %\n", format_seconds(figures.bound_s),
+                      100 * (c.step_s / figures.bound_s - 1));
+  if (figures.search_s > 0) {
+    text += fmt::format("found in {}: {}\n", format_seconds(figures.search_s), c.recipe);
+  }
+  return text;
+}
+
+std::string compare_text(const std::vector<Candidate>& candidates, const Figures& figures) {
+  Table table{.header = {"recipe", "step", "samples/s", "memory", "budget", "fits", "settings"},
+              .right = {1, 2, 3, 4}};
+  std::vector<const Candidate*> rows;
+  for (const Candidate& c : candidates) {
+    rows.push_back(&c);
+  }
+  std::ranges::stable_sort(rows, [](const Candidate* a, const Candidate* b) {
+    return a->fits != b->fits ? a->fits : a->step_s < b->step_s;
+  });
+  for (const Candidate* c : rows) {
+    const DeviceId d = scarcest(*c);
+    table.rows.push_back({c->name, format_seconds(c->step_s),
+                          fmt::format("{:.4g}", static_cast<double>(c->plan.batch) / c->step_s),
+                          format_bytes(static_cast<double>(c->peak_memory_bytes[d])),
+                          format_bytes(static_cast<double>(c->plan.memory_budget_bytes[d])),
+                          c->fits ? "yes" : "no", c->recipe});
+  }
+  return format_table(table) +
+         fmt::format("\nbound {} (work / peak of all devices)\n", format_seconds(figures.bound_s));
+}
+
+std::string no_fit_text(const Candidate& c) {
+  const DeviceId d = scarcest(c);
+  return fmt::format(
+      "no plan fits: the leanest one ({}) needs {} on device {}, its budget is {} ({} short). Give "
+      "more memory "
+      "(--memory), more devices (--cluster), a smaller --batch or --seq",
+      c.recipe.empty() ? c.name : c.recipe,
+      format_bytes(static_cast<double>(c.peak_memory_bytes[d])), c.plan.cluster.devices[d].name,
+      format_bytes(static_cast<double>(c.plan.memory_budget_bytes[d])),
+      format_bytes(static_cast<double>(c.peak_memory_bytes[d] - c.plan.memory_budget_bytes[d])));
+}
+
+}  // namespace weft

@@ -1,0 +1,222 @@
+// The loop over a device's instructions, and what surrounds it: groups, errors, the measured
+// timeline.
+#include "weft/kernels/torch_headers.h"
+
+#include "weft/runtime/executor.h"
+
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "weft/base/error.h"
+#include "weft/base/units.h"
+#include "weft/runtime/allocator.h"
+#include "weft/runtime/executor_impl.h"
+
+namespace weft {
+namespace {
+
+using Clock = CommunicationLane::Clock;
+
+double seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// Runs an instruction and adds rank and place to whatever goes wrong.
+template <typename Function, typename Where>
+void with_context(int rank, const Where& where, const Function& function) {
+  const auto say = [&](const std::string& what) {
+    return fmt::format("rank {}, {}: {}", rank, where(), what);
+  };
+  try {
+    function();
+  } catch (const PeerError& error) {
+    throw PeerError(say(error.what()));
+  } catch (const Error& error) {
+    throw Error(error.blame(), say(error.what()));
+  } catch (const c10::OutOfMemoryError& error) {
+    throw Error(Blame::environment, say(error.what_without_backtrace()));
+  } catch (const c10::Error& error) {
+    throw Error(Blame::bug, say(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    throw Error(Blame::bug, say(error.what()));
+  }
+}
+
+}  // namespace
+
+Executor::Impl::Impl(const ExecutorSpec& spec, Communicator& peers)
+    : program(spec.program),
+      graph(spec.graph),
+      ops(spec.ops),
+      devices(spec.devices),
+      seed(spec.seed),
+      communicator(peers),
+      lane(peers) {
+  WEFT_CHECK(static_cast<int>(devices.size()) == communicator.world());
+  const DeviceId device = devices[communicator.rank()];
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    const Mesh& mesh = program.stages[s].mesh;
+    const auto it = std::ranges::find(mesh.devices, device);
+    if (it != mesh.devices.end()) {
+      stage_index = static_cast<int>(s);
+      stage = &program.stages[s];
+      at = coordinates(mesh, static_cast<int>(it - mesh.devices.begin()));
+    }
+  }
+  WEFT_CHECK(stage != nullptr);
+  for (std::size_t a = 0; a < stage->mesh.axes.size(); ++a) {
+    std::vector<int> ranks;
+    for (const DeviceId member : axis_group(stage->mesh, at, static_cast<int>(a))) {
+      ranks.push_back(rank_of(member));
+    }
+    axis_groups.push_back(communicator.join(ranks));
+  }
+  order = expand(*stage);
+  states.resize((program.micro_batches.size() + 1) * stage->slots.size());
+  const c10::InferenceMode guard;
+  for (std::size_t slot = 0; slot < stage->slots.size(); ++slot) {
+    const auto id = static_cast<SlotId>(slot);
+    if (stage->slots[slot].lifetime == Lifetime::persistent && stage->slots[slot].view_of < 0) {
+      state(id, -1).tensor = allocate(local_type_of(id, -1));
+    }
+  }
+}
+
+std::string Executor::Impl::event_name(const Instruction& i) const {
+  switch (i.opcode) {
+    case Opcode::compute:
+      return graph.nodes[i.node].name;
+    case Opcode::collective:
+      return fmt::format("{} {}{}", collective_name(i.collective), stage->slots[i.reads[0]].name,
+                         i.reads.size() > 1 ? fmt::format(" and {} more", i.reads.size() - 1) : "");
+    default: {
+      const auto& slots = i.writes.empty() ? i.reads : i.writes;
+      return fmt::format("{} {}", opcode_name(i.opcode),
+                         slots.empty() ? "" : stage->slots[slots[0]].name);
+    }
+  }
+}
+
+std::string Executor::Impl::describe(const IssuedInstruction& issued) const {
+  const Instruction& i = *issued.instruction;
+  const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
+  const std::string micro_batch =
+      issued.micro_batch >= 0 ? fmt::format(" of micro-batch {}", issued.micro_batch) : "";
+  return fmt::format("step {}, {}{}, {}{}", input.step, phase_name(issued.phase), micro_batch, op,
+                     event_name(i));
+}
+
+int Executor::Impl::add_event(const IssuedInstruction& issued) {
+  timeline.events.push_back({.device = devices[communicator.rank()],
+                             .lane = issued.instruction->lane,
+                             .name = event_name(*issued.instruction),
+                             .phase = std::string(phase_name(issued.phase)),
+                             .micro_batch = issued.micro_batch});
+  return static_cast<int>(timeline.events.size()) - 1;
+}
+
+void Executor::Impl::close_event(int event, Clock::time_point begin, Clock::time_point end) {
+  Event& e = timeline.events[event];
+  e.start_s = seconds(begin - step_begin);
+  e.end_s = seconds(end - step_begin);
+  e.memory_bytes = memory_count().current_bytes;
+}
+
+void Executor::Impl::dispatch(const IssuedInstruction& issued) {
+  switch (issued.instruction->opcode) {
+    case Opcode::collective:
+      return start_collective(issued);
+    case Opcode::send:
+      return start_send(issued);
+    case Opcode::recv:
+      return start_receive(issued);
+    case Opcode::wait:
+      return run_wait(issued);
+    case Opcode::free:
+      return run_free(issued);
+    default:
+      break;
+  }
+  const int event = options.timeline ? add_event(issued) : -1;
+  const auto begin = Clock::now();
+  switch (issued.instruction->opcode) {
+    case Opcode::input:
+      run_input(issued);
+      break;
+    case Opcode::compute:
+      run_compute(issued);
+      break;
+    case Opcode::slice:
+      run_slice(issued);
+      break;
+    case Opcode::accumulate:
+      run_accumulate(issued);
+      break;
+    default:
+      WEFT_CHECK(issued.instruction->opcode == Opcode::copy);
+      run_copy(issued);
+  }
+  if (event >= 0) {
+    close_event(event, begin, Clock::now());
+  }
+}
+
+Executor::Executor(const ExecutorSpec& spec, Communicator& communicator)
+    : impl_(std::make_unique<Impl>(spec, communicator)) {
+}
+
+Executor::~Executor() = default;
+
+bool Executor::reports_loss() const {
+  const StageProgram& last = impl_->program.stages.back();
+  return impl_->program.loss_slot >= 0 &&
+         last.mesh.devices.front() == impl_->devices[impl_->communicator.rank()];
+}
+
+std::vector<LocalTensor> Executor::stored() const {
+  std::vector<LocalTensor> result;
+  for (std::size_t slot = 0; slot < impl_->stage->slots.size(); ++slot) {
+    const Slot& s = impl_->stage->slots[slot];
+    if (s.lifetime == Lifetime::persistent && s.view_of < 0) {
+      const auto id = static_cast<SlotId>(slot);
+      result.push_back(impl_->describe_part(id, impl_->state(id, -1).tensor));
+    }
+  }
+  return result;
+}
+
+StepResult Executor::run_step(const StepInput& input, const StepOptions& options) {
+  const c10::InferenceMode guard;
+  Impl& x = *impl_;
+  x.input = input;
+  x.options = options;
+  x.timeline = {};
+  WEFT_CHECK(input.batch != nullptr);
+  require(input.batch->samples == samples_in(x.program, -1),
+          "the data gives {} samples for a step of {}", input.batch->samples,
+          samples_in(x.program, -1));
+  reset_memory_peak();
+  x.step_begin = Clock::now();
+  const int rank = x.communicator.rank();
+  for (const IssuedInstruction& issued : x.order) {
+    with_context(
+        rank, [&] { return x.describe(issued); }, [&] { x.dispatch(issued); });
+  }
+  StepResult result;
+  const bool last_stage = x.stage_index + 1 == static_cast<int>(x.program.stages.size());
+  if (last_stage && x.program.loss_slot >= 0) {
+    result.loss = x.read(x.program.loss_slot, -1).item<double>();
+  }
+  with_context(
+      rank, [&] { return fmt::format("end of step {}", input.step); }, [&] { x.clear_step(); });
+  result.seconds = seconds(Clock::now() - x.step_begin);
+  result.peak_memory_bytes = memory_count().peak_bytes;
+  std::ranges::stable_sort(x.timeline.events, {}, &Event::start_s);
+  result.timeline = std::move(x.timeline);
+  result.timeline.step_s = result.seconds;
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "weft/launch/worker_process.h"
+#include "weft/runtime/communicator.h"
+
+namespace weft {
+
+/// For tests: runs `body` once for each of n ranks, as threads that are really connected. The first
+/// exception of the lowest rank is thrown again when all have ended.
+inline void run_ranks(int n, const std::function<void(Communicator&)>& body) {
+  const int port = free_port();
+  std::vector<std::exception_ptr> errors(n);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < n; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          Communicator communicator(
+              {.host = "127.0.0.1", .port = port, .rank = rank, .world = n, .timeout_s = 20});
+          body(communicator);
+          communicator.barrier();
+        } catch (...) {
+          errors[rank] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) {
+      std::rethrow_exception(error);
+    }
+  }
+}
+
+}  // namespace weft

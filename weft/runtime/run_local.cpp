@@ -1,0 +1,226 @@
+// Instructions that need no other device.
+#include "weft/kernels/torch_headers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "weft/base/error.h"
+#include "weft/base/hash.h"
+#include "weft/runtime/dtypes.h"
+#include "weft/runtime/executor_impl.h"
+
+namespace weft {
+namespace {
+
+// acc += term, where they differ in dtype: ATen would convert the term into a temporary that no
+// memory model knows.
+template <typename Acc, typename Term>
+void add_converted(const at::Tensor& acc, const at::Tensor& term) {
+  auto* to = acc.data_ptr<Acc>();
+  const auto* from = term.data_ptr<Term>();
+  at::parallel_for(0, acc.numel(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      to[i] += static_cast<Acc>(from[i]);
+    }
+  });
+}
+
+void add_to(const at::Tensor& acc, const at::Tensor& term) {
+  WEFT_CHECK(acc.numel() == term.numel());
+  if (acc.scalar_type() == term.scalar_type()) {
+    acc.add_(term);
+  } else if (acc.scalar_type() == at::kFloat && term.scalar_type() == at::kBFloat16) {
+    add_converted<float, at::BFloat16>(acc, term);
+  } else if (acc.scalar_type() == at::kFloat && term.scalar_type() == at::kHalf) {
+    add_converted<float, at::Half>(acc, term);
+  } else {
+    throw Error(Blame::bug,
+                fmt::format("bug in weft: cannot accumulate {} in {}",
+                            c10::toString(term.scalar_type()), c10::toString(acc.scalar_type())));
+  }
+}
+
+// A view of the batch's own memory in the shape of the whole step.
+at::Tensor view_of_batch(const SampleBatch& batch, const std::string& name, const Shape& shape) {
+  const auto sizes = sizes_of(shape);
+  std::int64_t elements = 1;
+  for (const std::int64_t size : sizes) {
+    elements *= size;
+  }
+  const auto wrap = [&](const void* data, std::size_t available, at::ScalarType dtype) {
+    require(static_cast<std::int64_t>(available) == elements,
+            "the data has {} numbers of \"{}\" for a step, the model takes {} ({})", available,
+            name, elements, format_shape(shape));
+    return at::from_blob(const_cast<void*>(data), sizes, at::TensorOptions(dtype));
+  };
+  if (name == "tokens") {
+    return wrap(batch.tokens.data(), batch.tokens.size(), at::kLong);
+  }
+  if (name == "labels") {
+    return wrap(batch.labels.data(), batch.labels.size(), at::kLong);
+  }
+  require(name == "x", "the model has an input \"{}\" that no data set gives", name);
+  return wrap(batch.features.data(), batch.features.size(), at::kFloat);
+}
+
+}  // namespace
+
+void Executor::Impl::run_input(const IssuedInstruction& issued) {
+  const SlotId slot = issued.instruction->writes[0];
+  const Slot& s = stage->slots[slot];
+  const std::string& name = graph.values[s.value].name;
+  const at::Tensor target = destination(slot, issued.micro_batch);
+  if (name == "lr") {
+    target.fill_(input.learning_rate);
+  } else if (name == "step") {
+    target.fill_(static_cast<double>(input.step));
+  } else if (name == "inv_count") {
+    target.fill_(1.0 / static_cast<double>(std::max<std::int64_t>(input.batch->counted, 1)));
+  } else {
+    const Shape whole = bind(s.type.shape, samples_in(program, -1));
+    const std::int64_t first = first_sample(program, samples_key(slot, issued.micro_batch));
+    Region box = local_region(slot, issued.micro_batch);
+    for (std::size_t d = 0; d < box.size(); ++d) {
+      const Dim dim = s.type.shape[d];
+      box[d].begin += dim.batched ? first * dim.size : 0;
+      box[d].end += dim.batched ? first * dim.size : 0;
+    }
+    target.copy_(take_box(view_of_batch(*input.batch, name, whole), box));
+  }
+}
+
+PreparedCompute& Executor::Impl::prepared(const IssuedInstruction& issued) {
+  const Instruction& i = *issued.instruction;
+  const std::int64_t samples = samples_in(program, issued.micro_batch);
+  const auto it = kernels.find({&i, samples});
+  if (it != kernels.end()) {
+    return it->second;
+  }
+  const Node& node = graph.nodes[i.node];
+  OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs};
+  KernelEnv env;
+  env.seed = seed;
+  const Node& drawn_by = node.forward >= 0 ? graph.nodes[node.forward] : node;
+  env.node = static_cast<std::uint32_t>(hash_text(drawn_by.name));
+  for (const SlotId slot : i.reads) {
+    const Slot& s = stage->slots[slot];
+    call.inputs.push_back(local_type_of(slot, issued.micro_batch));
+    env.inputs.push_back(local_region(slot, issued.micro_batch));
+    env.whole_inputs.push_back(bind(s.type.shape, samples_in(program, -1)));
+    if (node.op == "sum_squares") {
+      bool counted = true;
+      for (std::size_t a = 0; a < s.placements.size(); ++a) {
+        counted = counted && (s.placements[a].kind != Placement::Kind::replicate || at[a] == 0);
+      }
+      env.counted.push_back(counted);
+    }
+  }
+  for (const SlotId slot : i.writes) {
+    call.outputs.push_back(local_type_of(slot, issued.micro_batch));
+    env.outputs.push_back(local_region(slot, issued.micro_batch));
+    env.whole_outputs.push_back(bind(stage->slots[slot].type.shape, samples_in(program, -1)));
+  }
+  PreparedKernel kernel = prepare(find_op(ops, node.op), call);
+  PreparedCompute& result =
+      kernels
+          .emplace(std::pair(&i, samples),
+                   PreparedCompute{
+                       .kernel = std::move(kernel), .env = std::move(env), .batch_ranges = {}})
+          .first->second;
+  const auto note_batch_ranges = [&](const std::vector<SlotId>& slots, std::vector<Region>& where) {
+    for (std::size_t o = 0; o < slots.size(); ++o) {
+      const Shape& shape = stage->slots[slots[o]].type.shape;
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d].batched) {
+          result.batch_ranges.push_back(
+              {.range = &where[o][d], .first = where[o][d], .per_sample = shape[d].size});
+        }
+      }
+    }
+  };
+  note_batch_ranges(i.reads, result.env.inputs);
+  note_batch_ranges(i.writes, result.env.outputs);
+  return result;
+}
+
+void Executor::Impl::run_compute(const IssuedInstruction& issued) {
+  const Instruction& i = *issued.instruction;
+  if (options.gradients != nullptr && issued.phase == Phase::update) {
+    keep_gradients(issued);
+  }
+  PreparedCompute& p = prepared(issued);
+  const std::int64_t first = first_sample(program, issued.micro_batch);
+  for (const PreparedCompute::BatchRange& b : p.batch_ranges) {
+    b.range->begin = b.first.begin + first * b.per_sample;
+    b.range->end = b.first.end + first * b.per_sample;
+  }
+  p.env.step = static_cast<std::uint32_t>(input.step);
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(i.reads.size());
+  for (const SlotId slot : i.reads) {
+    inputs.push_back(read(slot, issued.micro_batch));
+  }
+  std::vector<at::Tensor> outputs = run(p.kernel, p.env, inputs);
+  WEFT_CHECK(outputs.size() == i.writes.size());
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    put(i.writes[o], issued.micro_batch, std::move(outputs[o]));
+  }
+}
+
+void Executor::Impl::run_slice(const IssuedInstruction& issued) {
+  const Instruction& i = *issued.instruction;
+  const int dim = i.to.dim;
+  const at::Tensor& from = read(i.reads[0], issued.micro_batch);
+  const Range whole = local_region(i.reads[0], issued.micro_batch)[dim];
+  const Range part = local_region(i.writes[0], issued.micro_batch)[dim];
+  const at::Tensor piece = from.narrow(dim, part.begin - whole.begin, part.size());
+  if (stage->slots[i.writes[0]].view_of >= 0 &&
+      storage_of(*stage, i.writes[0]) == storage_of(*stage, i.reads[0])) {
+    WEFT_CHECK(piece.is_contiguous());
+    put(i.writes[0], issued.micro_batch, piece);
+  } else {
+    destination(i.writes[0], issued.micro_batch).copy_(piece);
+  }
+}
+
+void Executor::Impl::run_accumulate(const IssuedInstruction& issued) {
+  const Instruction& i = *issued.instruction;
+  const bool adds = std::ranges::all_of(i.only_first_on, [&](int axis) { return at[axis] == 0; });
+  const at::Tensor& term = read(i.reads[0], issued.micro_batch);
+  SlotState& sum = state(i.writes[0], issued.micro_batch);
+  if (sum.tensor.defined()) {
+    if (adds) {
+      add_to(sum.tensor, term);
+    }
+  } else if (!adds) {
+    destination(i.writes[0], issued.micro_batch).zero_();
+  } else if (moves(*stage, i)) {
+    sum.tensor = term;
+  } else {
+    destination(i.writes[0], issued.micro_batch).copy_(term);
+  }
+}
+
+void Executor::Impl::run_copy(const IssuedInstruction& issued) {
+  const Instruction& i = *issued.instruction;
+  const at::Tensor from = read(i.reads[0], issued.micro_batch);
+  destination(i.writes[0], issued.micro_batch).copy_(from);
+}
+
+void Executor::Impl::keep_gradients(const IssuedInstruction& issued) {
+  for (const SlotId slot : issued.instruction->reads) {
+    const Value& value = graph.values[stage->slots[slot].value];
+    const bool gradient = value.of >= 0 && value.kind == ValueKind::result &&
+                          value.name == graph.values[value.of].name + ".grad";
+    if (!gradient) {
+      continue;
+    }
+    const at::Tensor& tensor = read(slot, issued.micro_batch);
+    KeptTensor kept{.part = describe_part(slot, tensor), .bytes = {}};
+    kept.bytes.assign(kept.part.bytes.begin(), kept.part.bytes.end());
+    kept.part.bytes = {};
+    options.gradients->push_back(std::move(kept));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,67 @@
+#include "weft/search/evaluate.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "weft/base/error.h"
+#include "weft/program/check.h"
+#include "weft/program/lower.h"
+#include "weft/simulate/simulate.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kRecipeOrigin = "recipe ";
+
+// How much of the step the busiest device of each stage computes.
+std::vector<double> stage_shares(const Plan& plan, const Timeline& timeline) {
+  std::vector<double> shares;
+  for (const StagePlan& stage : plan.stages) {
+    double busiest_s = 0;
+    for (const DeviceId device : stage.mesh.devices) {
+      busiest_s = std::max(busiest_s, timeline.compute_s[device]);
+    }
+    shares.push_back(timeline.step_s > 0 ? busiest_s / timeline.step_s : 0);
+  }
+  return shares;
+}
+
+}  // namespace
+
+void check_program(const Plan& plan, const Graph& training, const OpTable& ops) {
+  const std::vector<std::string> wrong = violations(lower(training, plan, ops), training, ops);
+  if (!wrong.empty()) {
+    throw Error(Blame::bug, fmt::format("bug in weft: the program of '{}' would not run:\n  {}",
+                                        plan.origin, fmt::join(wrong, "\n  ")));
+  }
+}
+
+Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTable& ops,
+                             const CostModel& cost) {
+  const Program program = lower(training, plan, ops);
+  const Timeline timeline = simulate(program, training, ops, cost);
+  Candidate candidate;
+  candidate.name = "plan";
+  candidate.plan = plan;
+  if (plan.origin.starts_with(kRecipeOrigin)) {
+    candidate.recipe = plan.origin.substr(kRecipeOrigin.size());
+    candidate.name = recipe_name(parse_recipe(candidate.recipe));
+  }
+  candidate.step_s = timeline.step_s;
+  candidate.peak_memory_bytes = timeline.peak_memory_bytes;
+  candidate.stage_share = stage_shares(plan, timeline);
+  const std::vector<std::int64_t>& budget = plan.memory_budget_bytes;
+  candidate.fits = std::equal(budget.begin(), budget.end(), candidate.peak_memory_bytes.begin(),
+                              candidate.peak_memory_bytes.end(),
+                              [](std::int64_t most, std::int64_t peak) { return peak <= most; });
+  return candidate;
+}
+
+Candidate evaluate(const Plan& plan, const Graph& training, const OpTable& ops) {
+  const CostModel cost(plan.cluster);
+  check_program(plan, training, ops);
+  return evaluate_unchecked(plan, training, ops, cost);
+}
+
+}  // namespace weft

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "weft/cost/cost.h"
+#include "weft/search/search.h"
+
+namespace weft {
+
+/// Throws Error{bug} if the plan's program would not run.
+void check_program(const Plan& plan, const Graph& training, const OpTable& ops);
+/// `evaluate` without `check_program`, with a cost model of the plan's cluster that is used again.
+[[nodiscard]] Candidate evaluate_unchecked(const Plan& plan, const Graph& training,
+                                           const OpTable& ops, const CostModel& cost);
+
+}  // namespace weft

@@ -1,0 +1,225 @@
+#include "weft/search/search.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "weft/base/error.h"
+#include "weft/search/estimate.h"
+#include "weft/search/evaluate.h"
+
+// Estimates all recipes, then simulates them in order of the estimated time. It stops when
+//   - the next estimate, taken a share kMargin lower, is not below the best simulated time, or
+//   - kEnoughFitting simulated recipes fit, or kEnoughTried were simulated.
+// Up to kFewRecipes recipes are all simulated: then the answer is exact. Recipes whose estimated
+// memory is beyond kHopeless budgets are not tried. No rule looks at a clock, so the answer is
+// always the same.
+
+namespace weft {
+namespace {
+
+constexpr double kMargin = 0.3;
+constexpr double kHopeless = 1.5;
+constexpr int kEnoughFitting = 16;
+constexpr int kEnoughTried = 32;
+constexpr int kFewRecipes = 64;
+constexpr int kTriesForAName = 2;
+constexpr int kTriesForNearest = 6;
+
+struct Guess {
+  int index = 0;  // in all_recipes
+  Recipe recipe;
+  Estimate estimate;
+};
+
+// The largest share of its budget that a device uses.
+double memory_share(const Candidate& candidate) {
+  double share = 0;
+  const std::vector<std::int64_t>& budget = candidate.plan.memory_budget_bytes;
+  for (std::size_t d = 0; d < budget.size(); ++d) {
+    share = std::max(share, static_cast<double>(candidate.peak_memory_bytes[d]) /
+                                static_cast<double>(std::max<std::int64_t>(budget[d], 1)));
+  }
+  return share;
+}
+
+// Fitting ones first; of those the fastest, of the others the one that needs the least memory.
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.fits != b.fits) {
+    return a.fits;
+  }
+  return a.fits ? a.step_s < b.step_s : memory_share(a) < memory_share(b);
+}
+
+class Search {
+ public:
+  Search(const Task& task, const Graph& training, const OpTable& ops,
+         const std::function<void(double)>& progress)
+      : task_(task), training_(training), ops_(ops), cost_(task.cluster), progress_(progress) {}
+
+  SearchResult run() {
+    estimate_all();
+    by_time_ = guesses_;
+    std::stable_sort(by_time_.begin(), by_time_.end(), [](const Guess& a, const Guess& b) {
+      return a.estimate.step_s < b.estimate.step_s;
+    });
+    by_memory_ = guesses_;
+    std::stable_sort(by_memory_.begin(), by_memory_.end(), [](const Guess& a, const Guess& b) {
+      return a.estimate.memory_share < b.estimate.memory_share;
+    });
+    try_fastest();
+    try_every_name();
+    if (!anything_fits()) {
+      try_smallest();
+    }
+    return collect();
+  }
+
+ private:
+  void estimate_all() {
+    Estimator estimator(task_, training_, ops_, cost_);
+    const std::vector<Recipe> recipes = all_recipes(task_, training_);
+    for (std::size_t i = 0; i < recipes.size(); ++i) {
+      const Estimate estimate = estimator(recipes[i]);
+      if (estimate.possible) {
+        guesses_.push_back({static_cast<int>(i), recipes[i], estimate});
+      }
+    }
+    result_.tried = static_cast<int>(recipes.size());
+    report(0.1);
+  }
+
+  void try_fastest() {
+    const bool few = guesses_.size() <= kFewRecipes;
+    int fitting = 0;
+    int simulated = 0;
+    double best_s = -1;
+    for (const Guess& guess : by_time_) {
+      if (!few && guess.estimate.memory_share > kHopeless) {
+        continue;
+      }
+      const bool hopeless = best_s >= 0 && guess.estimate.step_s * (1 - kMargin) >= best_s;
+      if (!few && (hopeless || fitting >= kEnoughFitting || simulated >= kEnoughTried)) {
+        break;
+      }
+      const Candidate* candidate = simulate_once(guess);
+      ++simulated;
+      report(0.1 + 0.6 * simulated / (few ? static_cast<double>(guesses_.size()) : kEnoughTried));
+      if (candidate != nullptr && candidate->fits) {
+        ++fitting;
+        best_s = best_s < 0 ? candidate->step_s : std::min(best_s, candidate->step_s);
+      }
+    }
+  }
+
+  // Kinds of recipes that have not been simulated get a few tries, the most promising first.
+  void try_every_name() {
+    std::map<std::string, int> tries;
+    std::map<std::string, bool> fits;
+    for (const auto& [index, candidate] : candidates_) {
+      ++tries[candidate.name];
+      fits[candidate.name] = fits[candidate.name] || candidate.fits;
+    }
+    for (const bool seems_to_fit : {true, false}) {
+      for (const Guess& guess : seems_to_fit ? by_time_ : by_memory_) {
+        const std::string name = recipe_name(guess.recipe);
+        const int allowed = seems_to_fit ? kTriesForAName : 1;
+        if (fits[name] || tries[name] >= allowed ||
+            (seems_to_fit && guess.estimate.memory_share > 1)) {
+          continue;
+        }
+        const Candidate* candidate = simulate_once(guess);
+        ++tries[name];
+        fits[name] = candidate != nullptr && candidate->fits;
+      }
+    }
+    report(0.95);
+  }
+
+  void try_smallest() {
+    int tries = 0;
+    for (const Guess& guess : by_memory_) {
+      if (tries++ == kTriesForNearest) {
+        return;
+      }
+      (void)simulate_once(guess);
+    }
+  }
+
+  // nullptr if the recipe cannot be a plan.
+  const Candidate* simulate_once(const Guess& guess) {
+    const auto known = candidates_.find(guess.index);
+    if (known != candidates_.end()) {
+      return &known->second;
+    }
+    const RecipePlan made = recipe_plan(guess.recipe, task_, training_, ops_);
+    if (!made.plan) {
+      return nullptr;
+    }
+    ++result_.simulated;
+    return &candidates_.emplace(guess.index, evaluate_unchecked(*made.plan, training_, ops_, cost_))
+                .first->second;
+  }
+
+  [[nodiscard]] bool anything_fits() const {
+    return std::any_of(candidates_.begin(), candidates_.end(),
+                       [](const auto& entry) { return entry.second.fits; });
+  }
+
+  // The map is in the order of all_recipes, so strict comparisons give ties to the first.
+  SearchResult collect() {
+    std::vector<const Candidate*> best_of_name;
+    const Candidate* best = nullptr;
+    for (const auto& [index, candidate] : candidates_) {
+      best = best == nullptr || better(candidate, *best) ? &candidate : best;
+      const std::string& name = candidate.name;
+      const auto same = std::find_if(best_of_name.begin(), best_of_name.end(),
+                                     [&](const Candidate* c) { return c->name == name; });
+      if (same == best_of_name.end()) {
+        best_of_name.push_back(&candidate);
+      } else if (better(candidate, **same)) {
+        *same = &candidate;
+      }
+    }
+    for (const Candidate* candidate : best_of_name) {
+      result_.by_name.push_back(*candidate);
+    }
+    if (best != nullptr) {
+      check_program(best->plan, training_, ops_);
+      (best->fits ? result_.best : result_.nearest) = *best;
+    }
+    result_.bound_s = work_bound_seconds(training_, task_.batch, task_.dtype, task_.cluster, ops_);
+    report(1);
+    return std::move(result_);
+  }
+
+  void report(double share) const {
+    if (progress_) {
+      progress_(share);
+    }
+  }
+
+  const Task& task_;
+  const Graph& training_;
+  const OpTable& ops_;
+  CostModel cost_;
+  const std::function<void(double)>& progress_;
+  std::vector<Guess> guesses_;  // in the order of all_recipes
+  std::vector<Guess> by_time_;
+  std::vector<Guess> by_memory_;
+  std::map<int, Candidate> candidates_;  // by place in all_recipes
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search_recipes(const Task& task, const Graph& training, const OpTable& ops,
+                            const std::function<void(double)>& progress) {
+  const bool has_gradients = std::any_of(training.nodes.begin(), training.nodes.end(),
+                                         [](const Node& n) { return n.role == Role::update; });
+  WEFT_CHECK(has_gradients);  // the training graph, not the forward graph
+  return Search(task, training, ops, progress).run();
+}
+
+}  // namespace weft

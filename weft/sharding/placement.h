@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/cluster/mesh.h"
+#include "weft/graph/type.h"
+
+namespace weft {
+
+/// How a tensor lies along one mesh axis.
+struct Placement {
+  enum class Kind : std::uint8_t { replicate, shard, partial };
+  Kind kind = Kind::replicate;
+  int dim = -1;           // shard: the dim that is split
+  std::int64_t unit = 1;  // shard: a part is a multiple of this many entries
+  std::vector<std::int64_t> ratios =
+      {};  // shard: weights of the parts; empty: as even as whole units allow
+  bool operator==(const Placement&) const = default;
+};
+
+[[nodiscard]] inline Placement replicate() {
+  return {};
+}
+[[nodiscard]] inline Placement shard(int dim, std::int64_t unit = 1) {
+  return {.kind = Placement::Kind::shard, .dim = dim, .unit = unit};
+}
+[[nodiscard]] inline Placement partial() {
+  return {.kind = Placement::Kind::partial};
+}
+
+/// One placement for each axis of a mesh. If several axes split one dim, the *later* axis splits
+/// first (its parts are the larger ones) and the earlier axis splits those parts again. So
+/// undoing a split of the first axis never moves data along a later one.
+using Placements = std::vector<Placement>;
+
+/// "R", "S0", "S0/64" (unit 64), "S0:3:1" (ratios), "P"; axes are joined by a space: "S0 R".
+[[nodiscard]] std::string format_placements(const Placements& placements);
+/// Throws Error{input}.
+[[nodiscard]] Placements parse_placements(std::string_view text);
+
+[[nodiscard]] bool is_replicated(const Placements& placements);
+[[nodiscard]] bool has_partial(const Placements& placements);
+
+/// A half-open range of entries.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  [[nodiscard]] std::int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+/// Part `index` of `parts` of a range: whole units, by largest remainder, earlier parts first. The
+/// last part takes what is left if the range is no multiple of the unit.
+[[nodiscard]] Range part_of(Range range, int parts, int index, const Placement& placement);
+
+/// Where the local part of a tensor lies in the whole one: a range for each dim.
+using Region = std::vector<Range>;
+[[nodiscard]] Region region(const Shape& bound_shape, const Placements& placements,
+                            const Mesh& mesh, const Coordinates& at);
+[[nodiscard]] Shape region_shape(const Region& region);
+/// The type of the local part. A partial sum has the whole shape.
+[[nodiscard]] TensorType local_type(const TensorType& bound_type, const Placements& placements,
+                                    const Mesh& mesh, const Coordinates& at);
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "weft/program/expand.h"
+#include "weft/simulate/durations.h"
+#include "weft/simulate/play.h"
+
+namespace weft {
+
+/// A device that is played. If its stage is folded, it stands for all devices of the stage.
+struct PlayedDevice {
+  int stage = 0;
+  int position = 0;  // in the stage's mesh
+};
+
+/// The program as a game. `Move::place` is the place in `expand(stage)` of the instruction.
+struct CompiledProgram {
+  Game game;
+  std::vector<PlayedDevice> devices;   // by device of the game; those of a stage stand together
+  std::vector<DeviceClasses> classes;  // by stage
+};
+
+struct CompileOptions {
+  bool fold = true;          // one device for a stage whose devices behave alike
+  bool keep_places = false;  // a move for every instruction; otherwise runs are joined
+};
+
+[[nodiscard]] CompiledProgram compile(const SimulateInput& in, const CompileOptions& options);
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "weft/cost/cost.h"
+#include "weft/simulate/device_classes.h"
+
+namespace weft {
+
+/// Numbers the instructions of a stage: segments one behind the other.
+class InstructionIndex {
+ public:
+  explicit InstructionIndex(const StageProgram& stage);
+  [[nodiscard]] int operator()(Phase phase, const Instruction* instruction) const {
+    const auto& part = parts_[static_cast<std::size_t>(phase)];
+    return part.base + static_cast<int>(instruction - part.first);
+  }
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  struct Part {
+    const Instruction* first = nullptr;
+    int base = 0;
+  };
+  std::array<Part, 5> parts_ = {};
+  int count_ = 0;
+};
+
+/// Seconds of one instruction on one class of devices with one number of samples.
+struct Duration {
+  double seconds = 0;
+  double first_seconds = 0;  // accumulate: the first time in a step, when it copies or moves
+};
+
+/// Durations of all instructions of a stage.
+struct StageDurations {
+  /// [class][variant][instruction]; compute, input, slice, copy and accumulate.
+  std::vector<std::vector<std::vector<Duration>>> compute;
+  /// [variant][instruction]: bytes of a collective on the device with the most.
+  std::vector<std::vector<double>> collective_bytes;
+};
+
+struct SimulateInput {
+  const Program& program;
+  const Graph& graph;
+  const OpTable& ops;
+  const CostModel& cost;
+};
+
+[[nodiscard]] StageDurations stage_durations(const SimulateInput& in, int stage,
+                                             const DeviceClasses& classes,
+                                             const SampleVariants& variants);
+
+/// Seconds of collectives and transfers, each computed once.
+class ExchangeDurations {
+ public:
+  explicit ExchangeDurations(const SimulateInput& in) : in_(in) {}
+  [[nodiscard]] double collective(int stage, const Instruction& instruction, double bytes);
+  [[nodiscard]] double transfer(int edge, std::int64_t samples);
+  [[nodiscard]] const std::vector<Piece>& pieces(int edge, std::int64_t samples);
+
+ private:
+  using Groups = std::vector<std::vector<DeviceId>>;
+  const Groups& groups(int stage, int axis);
+
+  SimulateInput in_;
+  std::map<std::pair<int, int>, Groups> groups_;
+  std::map<std::tuple<int, int, CollectiveKind, double>, double> collectives_;
+  std::map<std::pair<int, std::int64_t>, std::vector<Piece>> pieces_;
+  std::map<std::pair<int, std::int64_t>, double> transfers_;
+};
+
+}  // namespace weft

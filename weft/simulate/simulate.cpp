@@ -1,0 +1,181 @@
+#include "weft/simulate/simulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "weft/base/error.h"
+#include "weft/program/memory.h"
+#include "weft/simulate/compile.h"
+
+// The program becomes a game of moves and exchanges (compile.h), which is played (play.h). What is
+// left to do here: memory, the names of events, and a good message if the game does not end.
+
+namespace weft {
+namespace {
+
+std::string event_name(const StageProgram& stage, const Instruction& instruction,
+                       const Graph& graph) {
+  const auto with_slot = [&](std::string_view what, const std::vector<SlotId>& slots) {
+    const std::size_t more = slots.size() - 1;
+    return fmt::format("{} {}{}", what, stage.slots[slots[0]].name,
+                       more > 0 ? fmt::format(" +{}", more) : "");
+  };
+  switch (instruction.opcode) {
+    case Opcode::compute:
+      return graph.nodes[instruction.node].name;
+    case Opcode::collective:
+      return with_slot(collective_name(instruction.collective), instruction.writes);
+    case Opcode::send:
+    case Opcode::wait:
+    case Opcode::free:
+      return with_slot(opcode_name(instruction.opcode), instruction.reads);
+    default:
+      return with_slot(opcode_name(instruction.opcode), instruction.writes);
+  }
+}
+
+[[noreturn]] void fail_deadlock(const SimulateInput& in, const CompiledProgram& compiled,
+                                const Played& played) {
+  std::string text = "the simulated step does not end:";
+  for (std::size_t d = 0; d < compiled.devices.size(); ++d) {
+    const StageProgram& stage = in.program.stages[compiled.devices[d].stage];
+    const DeviceId device = stage.mesh.devices[compiled.devices[d].position];
+    const std::vector<Move>& moves = compiled.game.devices[d];
+    text += fmt::format("\n  device {} (stage {}) ", device, compiled.devices[d].stage);
+    if (played.at[d] == static_cast<int>(moves.size())) {
+      text += "has come to its end";
+      continue;
+    }
+    const IssuedInstruction at = expand(stage)[moves[played.at[d]].place];
+    text += fmt::format("stands at '{}' of {}", event_name(stage, *at.instruction, in.graph),
+                        phase_name(at.phase));
+    if (at.micro_batch >= 0) {
+      text += fmt::format(", micro-batch {}", at.micro_batch);
+    }
+  }
+  throw Error(Blame::bug, text);
+}
+
+// Memory of a device at points in time: it changes when instructions are issued.
+class MemoryOverTime {
+ public:
+  MemoryOverTime(const MemoryUse& use, const std::vector<Move>& moves,
+                 const std::vector<double>& starts_s)
+      : use_(use) {
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+      starts_s_.push_back(starts_s[i]);
+      places_.push_back(moves[i].place);
+    }
+  }
+  // Everything up to the first move that starts at `end_s` or later has been issued.
+  [[nodiscard]] std::int64_t at(double end_s) const {
+    const auto next = std::lower_bound(starts_s_.begin(), starts_s_.end(), end_s);
+    if (next == starts_s_.end()) {
+      return use_.after_bytes.back();
+    }
+    const int place = places_[next - starts_s_.begin()];
+    return place > 0 ? use_.after_bytes[place - 1] : use_.persistent_bytes;
+  }
+
+ private:
+  const MemoryUse& use_;
+  std::vector<double> starts_s_;
+  std::vector<int> places_;
+};
+
+void add_events(const SimulateInput& in, const CompiledProgram& compiled, const Played& played,
+                int d, Timeline& timeline) {
+  const PlayedDevice& who = compiled.devices[d];
+  const StageProgram& stage = in.program.stages[who.stage];
+  const std::vector<Move>& moves = compiled.game.devices[d];
+  const std::vector<IssuedInstruction> issued = expand(stage);
+  const MemoryUse use =
+      memory_use(in.program, who.stage, coordinates(stage.mesh, who.position), in.graph, in.ops);
+  const MemoryOverTime memory(use, moves, played.starts_s[d]);
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const Move& move = moves[i];
+    if (move.kind == Move::Kind::wait) {
+      continue;
+    }
+    const IssuedInstruction& at = issued[move.place];
+    Event event{.device = stage.mesh.devices[who.position],
+                .lane = at.instruction->lane,
+                .name = event_name(stage, *at.instruction, in.graph),
+                .phase = std::string(phase_name(at.phase)),
+                .micro_batch = at.micro_batch,
+                .start_s = played.starts_s[d][i],
+                .end_s = played.starts_s[d][i] + move.seconds};
+    if (move.kind == Move::Kind::run) {
+      event.memory_bytes = use.after_bytes[move.place];
+    } else {
+      event.start_s = played.exchanges[move.exchange].start_s;
+      event.end_s = played.exchanges[move.exchange].end_s;
+      event.memory_bytes = memory.at(event.end_s);
+    }
+    timeline.events.push_back(std::move(event));
+  }
+}
+
+// One computation for each class of devices.
+void add_memory(const SimulateInput& in, const CompiledProgram& compiled, Timeline& timeline) {
+  timeline.peak_memory_bytes.assign(in.cost.cluster().devices.size(), 0);
+  for (int s = 0; s < static_cast<int>(in.program.stages.size()); ++s) {
+    const Mesh& mesh = in.program.stages[s].mesh;
+    const DeviceClasses& classes = compiled.classes[s];
+    std::vector<std::int64_t> peaks;
+    for (const int position : classes.representative) {
+      peaks.push_back(
+          memory_use(in.program, s, coordinates(mesh, position), in.graph, in.ops).peak_bytes);
+    }
+    for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
+      timeline.peak_memory_bytes[mesh.devices[p]] = peaks[classes.of_position[p]];
+    }
+  }
+}
+
+void add_busy(const SimulateInput& in, const CompiledProgram& compiled, const Played& played,
+              Timeline& timeline) {
+  timeline.compute_s.assign(in.cost.cluster().devices.size(), 0);
+  for (std::size_t d = 0; d < compiled.devices.size(); ++d) {
+    const PlayedDevice& who = compiled.devices[d];
+    const std::vector<DeviceId>& devices = in.program.stages[who.stage].mesh.devices;
+    timeline.compute_s[devices[who.position]] = played.busy_s[d];
+    const bool folded = compiled.classes[who.stage].representative.size() == 1;
+    if (folded && who.position == 0) {
+      for (const DeviceId device : devices) {
+        timeline.compute_s[device] = played.busy_s[d];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops,
+                  const CostModel& cost, const SimulateOptions& options) {
+  const SimulateInput in{.program = program, .graph = graph, .ops = ops, .cost = cost};
+  const CompiledProgram compiled =
+      compile(in, {.fold = options.fold, .keep_places = options.events});
+  const Played played = play(compiled.game, options.events);
+  if (!played.finished) {
+    fail_deadlock(in, compiled, played);
+  }
+  Timeline timeline;
+  timeline.step_s = played.end_s;
+  add_busy(in, compiled, played, timeline);
+  add_memory(in, compiled, timeline);
+  if (options.events) {
+    for (int d = 0; d < static_cast<int>(compiled.devices.size()); ++d) {
+      add_events(in, compiled, played, d, timeline);
+    }
+    std::stable_sort(
+        timeline.events.begin(), timeline.events.end(), [](const Event& a, const Event& b) {
+          return std::tuple(a.start_s, a.device, a.lane) < std::tuple(b.start_s, b.device, b.lane);
+        });
+  }
+  return timeline;
+}
+
+}  // namespace weft

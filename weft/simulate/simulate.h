@@ -1,0 +1,19 @@
+#pragma once
+
+#include "weft/cost/cost.h"
+#include "weft/program/program.h"
+#include "weft/timeline/timeline.h"
+
+namespace weft {
+
+struct SimulateOptions {
+  bool events = false;  // keep every event (for traces); otherwise only the totals
+  bool fold = true;     // false: play every device, for tests of folding
+};
+
+/// Runs one step of the program in simulated time. Stages whose devices all have the same local
+/// shapes are folded to one device, whose events stand for all of them. Deterministic.
+[[nodiscard]] Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops,
+                                const CostModel& cost, const SimulateOptions& options = {});
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft {
+
+class MappedFile;
+
+/// One tensor of a file. `bytes` points into memory that the caller (writing) or the mapped file
+/// (reading) owns.
+struct StoredTensor {
+  std::string dtype;  // "F32", "F64", "BF16", "I64", …
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+/// Bytes of one element of a safetensors dtype, 0 for an unknown one.
+[[nodiscard]] std::int64_t stored_element_bytes(std::string_view dtype);
+
+/// Hugging Face's format, written beside and renamed.
+void write_safetensors(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata);
+
+/// A mapped file. Every offset was checked: overlaps, gaps, sizes that do not fit are Error{input}.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::string& path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+  SafetensorsFile(SafetensorsFile&&) = delete;
+  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
+
+  [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+ private:
+  std::unique_ptr<MappedFile> file_;
+  std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace weft
