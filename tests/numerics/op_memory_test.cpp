@@ -96,6 +96,7 @@ TEST(OpMemory, LargeElementwiseCallsToo) {
   const TensorType low{{64, 2048}, DType::bf16};
   check_memory(
       ops, {.op = "accumulate", .inputs = {low, low}, .attrs = {{"dtype", std::string("f32")}}});
+  check_memory(ops, {.op = "scale", .inputs = {low}, .attrs = {{"value", 0.5}}});
   check_memory(ops, {.op = "cast", .inputs = {low}, .attrs = {{"dtype", std::string("f32")}}});
 }
 

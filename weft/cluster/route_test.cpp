@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <limits>
 #include <random>
 #include <tuple>
@@ -163,15 +163,15 @@ TEST(Route, ShorthandUsesTheSwitchInsideAndTheFabricBetweenHosts) {
 
 TEST(Route, AThousandDevicesAreQuick) {
   const Cluster cluster = parse_cluster("128x8xA100-80GB");
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: other work does not disturb it
   Routes routes(cluster);
   std::size_t hops = 0;
   for (int i = 0; i < 1024; ++i) {
     hops += routes.between(i, (i + 8) % 1024).size();
   }
   EXPECT_EQ(hops, 2048U);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 0.2);  // a few ms; generous for sanitizers
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, 0.2);  // a few ms; generous for sanitizers
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 namespace weft {
@@ -167,15 +167,15 @@ TEST(Speed, AThousandDevices) {
     strided[i % 8].push_back(i);
     neighbours[i / 8].push_back(i);
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: other work does not disturb it
   double sum = 0;
   for (int i = 0; i < 100; ++i) {
     sum += cost.collective_seconds(all_reduce, strided, 1e6 * i);
     sum += cost.collective_seconds(all_reduce, neighbours, 1e6 * i);
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_GT(sum, 0);
-  EXPECT_LT(seconds.count(), 0.3);  // a few ms without sanitizers
+  EXPECT_LT(seconds, 0.3);  // a few ms without sanitizers
   // A ring of 128 over a port of 25 GB/s each: 254 steps of 10 us.
   EXPECT_DOUBLE_EQ(cost.collective_seconds(all_reduce, strided, 128e6),
                    254 * 10e-6 + 2 * 127e6 / 25e9);

@@ -16,8 +16,8 @@ namespace {
 
 // All dims but the last, then `last`.
 Shape rows_of(const TensorType& type, Dim last) {
-  Shape shape = type.shape;
-  shape.back() = last;
+  Shape shape(type.shape.begin(), type.shape.end() - 1);
+  shape.push_back(last);
   return shape;
 }
 

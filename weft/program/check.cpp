@@ -137,6 +137,7 @@ class Progress {
   explicit Progress(const Program& program) : program_(program), at_(program.stages.size(), 0) {
     for (const StageProgram& stage : program.stages) {
       order_.push_back(expand(stage));
+      over_all_.push_back(written_over_all_devices(stage));
     }
     reductions_.assign(program.stages.size(), 0);
   }
@@ -189,13 +190,10 @@ class Progress {
         }
         return true;
       case Opcode::wait:
-        return std::ranges::all_of(
-                   i.reads,
-                   [&](SlotId slot) {
-                     const auto it = arriving_.find({s, instance(stage, slot, issued.micro_batch)});
-                     return it == arriving_.end() || sent_.contains(it->second);
-                   }) &&
-               std::ranges::min(reductions_) >= reductions_[s] - waiting_for_all(stage, i);
+        return std::ranges::all_of(i.reads, [&](SlotId slot) {
+          const auto it = arriving_.find({s, instance(stage, slot, issued.micro_batch)});
+          return reduced(s, slot) && (it == arriving_.end() || sent_.contains(it->second));
+        });
       case Opcode::free:
         return std::ranges::all_of(i.reads, [&](SlotId slot) {
           const auto it = sending_.find({s, instance(stage, slot, issued.micro_batch)});
@@ -208,21 +206,26 @@ class Progress {
     }
   }
 
-  // A wait for anything but a collective over all devices does not need the other stages to be
-  // there.
-  static int waiting_for_all(const StageProgram& stage, const Instruction& wait) {
+  static std::set<SlotId> written_over_all_devices(const StageProgram& stage) {
+    std::set<SlotId> slots;
     for (const Segment& segment : stage.segments) {
       for (const Instruction& i : segment.instructions) {
-        if (i.opcode == Opcode::collective && i.axis == kAllDevices && i.writes == wait.reads) {
-          return 0;
+        if (i.opcode == Opcode::collective && i.axis == kAllDevices) {
+          slots.insert(i.writes.begin(), i.writes.end());
         }
       }
     }
-    return 1 << 20;
+    return slots;
+  }
+
+  // What a collective over all devices writes is there when every stage has started it.
+  bool reduced(int s, SlotId slot) const {
+    return !over_all_[s].contains(slot) || std::ranges::min(reductions_) >= reductions_[s];
   }
 
   const Program& program_;
   std::vector<std::vector<IssuedInstruction>> order_;
+  std::vector<std::set<SlotId>> over_all_;  // by stage
   std::vector<std::size_t> at_;
   std::vector<int> reductions_;
   std::set<Transfer> sent_;

@@ -55,7 +55,7 @@ class Propagation {
     bool hinted = tp_ < 0;
     for (std::size_t n = 0; n < graph_.nodes.size() && result.why_not.empty(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.role != Role::forward) {
+      if (!is_ruled(node)) {
         continue;
       }
       hinted |= hinted_letter(graph_, node) != 0;
@@ -207,6 +207,10 @@ class Propagation {
 };
 
 }  // namespace
+
+bool is_ruled(const Node& node) {
+  return node.role == Role::forward && node.op != "accumulate";
+}
 
 NodeSplits node_splits(const Graph& graph, const OpTable& ops, const Mesh& mesh,
                        const std::vector<int>& stage_of_layer) {

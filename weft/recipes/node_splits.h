@@ -8,9 +8,13 @@
 
 namespace weft {
 
+/// Whether recipes say what to do with a node: a forward node that runs for each micro-batch. (In a
+/// training graph the sum of the losses is a forward node too.)
+[[nodiscard]] bool is_ruled(const Node& node);
+
 /// What every forward node does on the axes of a mesh under the rules of the recipes.
 struct NodeSplits {
-  std::vector<Splits> splits;  // by node of the graph; empty for those that are not forward
+  std::vector<Splits> splits;             // by node of the graph; empty for those without a rule
   std::vector<NodePlacement> placements;  // same
   std::string why_not;                    // not empty: it cannot be done
 };

@@ -109,7 +109,7 @@ void add_rules(const Graph& forward, const NodeSplits& splits, const std::vector
   std::vector<std::vector<NamedSplit>> nodes(stages.size());
   for (std::size_t n = 0; n < forward.nodes.size(); ++n) {
     const Node& node = forward.nodes[n];
-    if (node.role != Role::forward) {
+    if (!is_ruled(node)) {
       continue;
     }
     const int s = stage.at(layer_of(node.name));

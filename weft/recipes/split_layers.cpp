@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "weft/base/error.h"
+#include "weft/recipes/node_splits.h"
 
 namespace weft {
 
@@ -15,7 +16,7 @@ std::vector<double> layer_flops(const Graph& graph, const OpTable& ops) {
   }
   std::vector<double> flops(names.size());
   for (const Node& node : graph.nodes) {
-    if (node.role != Role::forward) {
+    if (!is_ruled(node)) {
       continue;
     }
     OpCall call = call_of(graph, node);

@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
              1,
              "S0 P",
              "S0 S1"}),
-    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Case>& tested) { return tested.param.name; });
 
 TEST(Collectives, AxisOfOneDeviceOnlyCopies) {
   const Case c{"one", {{.name = "a", .size = 1}}, {2, 3}, DType::f32, all_gather, 0, "S1", "R"};

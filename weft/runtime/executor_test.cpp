@@ -52,7 +52,8 @@ struct TwoStages {
                   .value = v};
     };
     using enum Opcode;
-    StageProgram first{.mesh = mesh_of({0, 1}, "dp")};
+    StageProgram first;
+    first.mesh = mesh_of({0, 1}, "dp");
     first.slots = {slot(x, shard(0), Lifetime::micro_batch),
                    slot(s, shard(0), Lifetime::micro_batch)};
     first.segments = {
@@ -60,7 +61,8 @@ struct TwoStages {
          .instructions = {instruction(input, {}, {0}), instruction(compute, {0}, {1}, 0),
                           instruction(free, {0}, {}), instruction(send, {1}, {}, 0),
                           instruction(free, {1}, {})}}};
-    StageProgram second{.mesh = mesh_of({2}, "dp")};
+    StageProgram second;
+    second.mesh = mesh_of({2}, "dp");
     second.slots = {slot(s, replicate(), Lifetime::micro_batch),
                     slot(t, replicate(), Lifetime::micro_batch),
                     slot(loss, replicate(), Lifetime::step)};
@@ -81,7 +83,9 @@ struct TwoStages {
 };
 
 SampleBatch numbered_batch(std::int64_t samples, std::int64_t features) {
-  SampleBatch batch{.samples = samples, .counted = samples};
+  SampleBatch batch;
+  batch.samples = samples;
+  batch.counted = samples;
   batch.features.resize(samples * features);
   std::iota(batch.features.begin(), batch.features.end(), 1.0F);
   return batch;

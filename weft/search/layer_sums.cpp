@@ -106,7 +106,7 @@ class Summing {
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.role != Role::forward) {
+      if (!is_ruled(node)) {
         continue;
       }
       const NodePlacement& placed = splits_.placements[n];
