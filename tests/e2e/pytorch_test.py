@@ -25,7 +25,7 @@ def read_safetensors(path):
         if name != "__metadata__":
             begin, end = info["data_offsets"]
             array = np.frombuffer(body[begin:end], dtype=DTYPES[info["dtype"]]).reshape(info["shape"])
-            tensors[name] = torch.from_numpy(array.copy())
+            tensors[name.split("@")[0]] = torch.from_numpy(array.copy())  # the rest of the name is the box
     return tensors
 
 
@@ -44,10 +44,10 @@ def gpt_loss(p, tokens, labels, tied, approximate):
         q, k, v = (heads(F.linear(y, w(f"attn/{n}/w"), w(f"attn/{n}/b"))) for n in "qkv")
         a = torch.softmax(q @ k.transpose(-1, -2) / (HIDDEN // HEADS) ** 0.5 + mask, -1) @ v
         a = a.transpose(1, 2).reshape(batch, SEQ, HIDDEN)
-        x = x + F.linear(a, w("attn/proj/w")) + w("attn/proj_bias/b")
+        x = x + F.linear(a, w("attn/proj/w")) + w("attn/proj/b")
         y = F.layer_norm(x, (HIDDEN,), w("ln_2/w"), w("ln_2/b"))
         y = F.gelu(F.linear(y, w("mlp/up/w"), w("mlp/up/b")), approximate=approximate)
-        x = x + F.linear(y, w("mlp/down/w")) + w("mlp/down_bias/b")
+        x = x + F.linear(y, w("mlp/down/w")) + w("mlp/down/b")
     x = F.layer_norm(x, (HIDDEN,), p["head/ln_f/w"], p["head/ln_f/b"])
     logits = F.linear(x, p["wte"] if tied else p["head/logits/w"])
     return F.cross_entropy(logits.view(-1, VOCAB), labels.view(-1), ignore_index=-100)

@@ -229,7 +229,10 @@ void expect_autograd(const Graph& forward, const std::function<at::Tensor(const 
     const at::Tensor expected = tracked.at(name).grad();
     const double error = (values.at(name + ".grad") - expected).abs().max().item<double>();
     EXPECT_LT(error, 1e-12) << name;
-    EXPECT_GT(expected.abs().max().item<double>(), 1e-6) << name << ": nothing was compared";
+    // A bias of the keys adds the same number to all scores of a row: softmax does not see it.
+    if (name != "h.0/attn/k/b") {
+      EXPECT_GT(expected.abs().max().item<double>(), 1e-6) << name << ": nothing was compared";
+    }
   }
 }
 

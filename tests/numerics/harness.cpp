@@ -8,6 +8,14 @@
 
 namespace weft {
 
+Threads::Threads(int count) : before_(at::get_num_threads()) {
+  at::set_num_threads(count);
+}
+
+Threads::~Threads() {
+  at::set_num_threads(before_);
+}
+
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
   for (OpCase& c : dense_cases()) {

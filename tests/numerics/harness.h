@@ -11,6 +11,19 @@ namespace weft {
 
 using Tensors = std::vector<at::Tensor>;
 
+/// While it lives ATen has this many threads. Small calls gain nothing from two, and lose much on a
+/// busy machine.
+class Threads {
+ public:
+  explicit Threads(int count);
+  ~Threads();
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
 /// elementwise_cases() and dense_cases(), batch symbols bound to 4.
 [[nodiscard]] std::vector<OpCase> all_cases();
 /// "linear f64[4,3] f64[5,3] note": for SCOPED_TRACE.

@@ -66,22 +66,22 @@ void check_memory(const OpTable& ops, const OpCase& c) {
 
 TEST(OpMemory, WorkspaceAndAliasesAreExact) {
   const OpTable ops = builtin_ops();
-  const int threads = at::get_num_threads();
-  for (const int now : {1, 2}) {
-    at::set_num_threads(now);
-    for (const OpCase& c : all_cases()) {
-      for (const OpCase& sized : {c, in_f32(c)}) {
-        SCOPED_TRACE(describe(sized) + ", threads " + std::to_string(now));
-        check_memory(ops, sized);
-      }
+  for (const OpCase& c : all_cases()) {
+    const Threads one(1);
+    for (const OpCase& sized : {c, in_f32(c)}) {
+      SCOPED_TRACE(describe(sized));
+      check_memory(ops, sized);
     }
+    SCOPED_TRACE(describe(c) + ", two threads");
+    const Threads two(2);
+    check_memory(ops, in_f32(c));
   }
-  at::set_num_threads(threads);
 }
 
 // Sizes at which ATen would take threads.
 TEST(OpMemory, LargeElementwiseCallsToo) {
   const OpTable ops = builtin_ops();
+  const Threads two(2);
   const TensorType x{{64, 2048}, DType::f32};
   for (const std::int64_t keep : {0, 1}) {
     check_memory(ops, {.op = "sum_leading", .inputs = {x}, .attrs = {{"keep", keep}}});

@@ -136,6 +136,7 @@ bool is_exact(const OpCall& call) {
 }
 
 TEST(OpNumerics, GradientsEqualCentralDifferences) {
+  const Threads one(1);
   const OpTable ops = builtin_ops();
   std::set<std::string> checked;
   std::set<std::string> ran;
@@ -156,6 +157,7 @@ TEST(OpNumerics, GradientsEqualCentralDifferences) {
 }
 
 TEST(OpNumerics, KernelsInF32EqualThoseInF64) {
+  const Threads one(1);
   const OpTable ops = builtin_ops();
   for (const OpCase& c : all_cases()) {
     SCOPED_TRACE(describe(c));
@@ -177,6 +179,7 @@ TEST(OpNumerics, KernelsInF32EqualThoseInF64) {
 }
 
 TEST(OpNumerics, KernelsEqualCompositionsOfAten) {
+  const Threads one(1);
   const OpTable ops = builtin_ops();
   for (const OpCase& c : all_cases()) {
     SCOPED_TRACE(describe(c));
@@ -205,6 +208,7 @@ TEST(OpNumerics, EveryForwardOpHasAReference) {
 
 // Wide inputs reach the tails of the approximation of exp; ATen computes the same form in f64.
 TEST(OpNumerics, FusedGeluHoldsInTheTails) {
+  const Threads one(1);
   const OpTable ops = builtin_ops();
   const Attrs attrs{{"tanh", std::int64_t{1}}};
   const at::Tensor x = at::linspace(-60, 60, 100001, at::kFloat);

@@ -124,6 +124,7 @@ bool make_uneven(const Factors& factors, int factor, NodePlacement& placed) {
 }
 
 TEST(OpSplit, SplittingAFactorGivesTheWhole) {
+  const Threads one(1);
   const OpTable ops = builtin_ops();
   std::map<std::string, int> splits;
   for (const OpCase& c : all_cases()) {
@@ -153,6 +154,7 @@ TEST(OpSplit, SplittingAFactorGivesTheWhole) {
 }
 
 TEST(OpSplit, LinearOpsRunOnPartialSums) {
+  const Threads one(1);
   const OpTable ops = builtin_ops();
   int sets = 0;
   for (const OpCase& c : all_cases()) {

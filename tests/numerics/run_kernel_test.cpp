@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/numerics/harness.h"
 #include "weft/kernels/run_kernel.h"
 
 namespace weft {
 namespace {
-
-using Tensors = std::vector<at::Tensor>;
 
 const TensorType kX{{1000}, DType::f32};
 
@@ -105,13 +104,11 @@ TEST(RunKernel, SumSquaresIsDeterministicAndCounts) {
   const TensorType x{{100000}, DType::f32};
   const Tensors inputs{at::linspace(-3, 5, 100000, at::kFloat), at::ones({100000}, at::kFloat)};
   const OpCall call{{x, x}, {{{}, DType::f32}}, {}};
-  const int threads = at::get_num_threads();
   std::vector<float> sums;
   for (const int now : {1, 2, 3}) {
-    at::set_num_threads(now);
+    const Threads threads(now);
     sums.push_back(run_op(def, call, {}, inputs)[0].item<float>());
   }
-  at::set_num_threads(threads);
   EXPECT_EQ(sums[0], sums[1]);
   EXPECT_EQ(sums[0], sums[2]);
   KernelEnv env;

@@ -211,7 +211,10 @@ void Communicator::all_reduce(int group_id, const at::Tensor& tensor) {
     return;
   }
   guarded("all_reduce", [&] {
-    std::vector<at::Tensor> list = {tensor};
+    // Gloo's thread drops its list some time after the wait ends: it gets a tensor without ownership, so that the
+    // caller's memory is given back when the caller says so.
+    std::vector<at::Tensor> list = {
+        at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options())};
     group.gloo->allreduce(list)->wait(impl_->timeout());
   });
 }

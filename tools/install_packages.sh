@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what weft needs to build, run and be tested on Debian 12. Does nothing if all of it is there.
+set -euo pipefail
+
+packages=(
+  libtorch-dev libgloo-dev libopenblas0-openmp                          # the workers
+  nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev              # all of weft
+  g++ cmake ninja-build mold ccache git                                 # the build
+  libgtest-dev libgmock-dev libbenchmark-dev clang-format python3       # tests and benchmarks
+  python3-torch python3-numpy                                           # what numbers are compared with
+)
+
+installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=()
+for package in "${packages[@]}"; do
+  installed "$package" || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "packages: all ${#packages[@]} are installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "packages: these are missing, and installing them needs root or sudo: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "packages: installing ${missing[*]}"
+"${as_root[@]}" apt-get update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
