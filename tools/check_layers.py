@@ -40,7 +40,7 @@ def module_of(path):
     """The module of a source, by its path from the root. Kernels that are code stand beside their op."""
     if path.parts[0] == "apps":
         return "/".join(path.parts[:2])
-    if path.parts[1] == "ops" and path.name.endswith(".aten.cpp"):
+    if path.parts[1] == "ops" and ".aten." in path.name:
         return "kernels"
     return path.parts[1]
 

@@ -40,6 +40,7 @@ class Layers(unittest.TestCase):
     def test_kernels_beside_their_op(self):
         self.assertEqual(errors("weft/ops/a.aten.cpp", '#include "weft/kernels/kernel.h"'), 0)
         self.assertEqual(errors("weft/ops/a.aten.cpp", "#include <ATen/ATen.h>"), 0)
+        self.assertEqual(errors("weft/ops/a.aten.h", "#include <ATen/ATen.h>"), 0)
         self.assertEqual(errors("weft/ops/a.aten.cpp", '#include "weft/plan/plan.h"'), 1)
         self.assertEqual(errors("weft/ops/a.cpp", '#include "weft/kernels/kernel.h"'), 1)
         self.assertEqual(errors("weft/ops/a.h", "#include <c10/core/Device.h>"), 1)

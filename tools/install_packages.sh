@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(
   libtorch-dev libgloo-dev libopenblas0-openmp                          # the workers
-  nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev              # all of weft
+  nlohmann-json3-dev libcli11-dev libfmt-dev                            # all of weft
   g++ cmake ninja-build mold ccache git                                 # the build
   libgtest-dev libgmock-dev libbenchmark-dev clang-format python3       # tests and benchmarks
   python3-torch python3-numpy                                           # what numbers are compared with

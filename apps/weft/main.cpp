@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 
 #include "commands.h"
@@ -24,6 +25,18 @@ int exit_code(weft::Blame blame) {
   return weft::kBug;
 }
 
+// CLI11 says of an unknown command only that there is none.
+void require_known_command(const CLI::App& app, int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "-";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names.push_back(command->get_name());
+  }
+  const bool known = word.starts_with('-') || std::ranges::find(names, word) != names.end();
+  weft::require(known, "there is no command '{}'; the commands are {}", word,
+                fmt::join(names, ", "));
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "Plans and runs the training of deep-learning models on whatever devices there are."};
@@ -39,6 +52,7 @@ int run(int argc, char** argv) {
   weft::add_models(app, command);
   weft::add_devices(app, command);
   try {
+    require_known_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     const int code = app.exit(e);

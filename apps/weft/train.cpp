@@ -89,7 +89,9 @@ class Progress {
     for (std::size_t r = 0; r < peak_.size(); ++r) {
       peak_[r] = std::max(peak_[r], report.peak_memory_bytes[r]);
     }
-    const double rate = static_cast<double>(report.tokens) / report.seconds;
+    last_step_ = report.step;
+    const std::int64_t units = plan_.sequence > 0 ? report.tokens : plan_.batch;
+    const double rate = static_cast<double>(units) / report.seconds;
     if (log_.is_open()) {
       log_ << nlohmann::ordered_json{{"step", report.step},
                                      {"loss", report.loss},
@@ -114,6 +116,7 @@ class Progress {
   [[nodiscard]] double median_s() const { return median_step_seconds(seconds_); }
   [[nodiscard]] const std::vector<double>& losses() const { return losses_; }
   [[nodiscard]] const std::vector<std::int64_t>& peak() const { return peak_; }
+  [[nodiscard]] std::int64_t last_step() const { return last_step_; }  // 0: none was done
   [[nodiscard]] const char* unit() const { return plan_.sequence > 0 ? "tokens" : "samples"; }
   void end() { bar_.wipe(); }
 
@@ -122,6 +125,7 @@ class Progress {
   const Plan& plan_;
   ProgressBar bar_;
   std::ofstream log_;
+  std::int64_t last_step_ = 0;
   std::vector<double> seconds_;
   std::vector<double> losses_;
   std::vector<std::int64_t> peak_;
@@ -153,12 +157,39 @@ nlohmann::ordered_json end_json(const Candidate& c, const Progress& progress) {
       {"recipe", c.recipe}};
 }
 
-int train(const TrainOptions& options) {
+void check_options(const TrainOptions& options) {
   require(options.steps > 0, "--steps is needed: how many steps to train");
   require(!options.data.empty(), "--data is needed: text:FILE, tokens:FILE.bin or synthetic");
+  const auto known = {"constant", "linear", "cosine"};
+  require(std::ranges::find(known, options.schedule) != known.end(),
+          "--schedule {}: known are cosine, linear and constant", options.schedule);
+  require(options.warmup >= 0, "--warmup {}: a number of steps from 0", options.warmup);
+  require(options.save_every >= 0, "--save-every {}: a number of steps", options.save_every);
+  require(options.save_every == 0 || !options.save.empty(),
+          "--save-every needs --save DIR: where to save");
+}
+
+// A save that an interruption asked for happens after a step; before the first there is nothing.
+void print_interrupted(const TrainOptions& options, const Progress& progress) {
+  if (progress.last_step() == 0) {
+    fmt::print(stderr, "stopped before the first step was done; nothing was saved\n");
+  } else if (options.save.empty()) {
+    fmt::print(stderr, "stopped after step {}; nothing was saved (--save DIR would have)\n",
+               progress.last_step());
+  } else {
+    fmt::print(stderr, "stopped after step {} and saved; go on with --resume {}\n",
+               progress.last_step(), options.save);
+  }
+}
+
+int train(const TrainOptions& options) {
+  check_options(options);
   Setup setup;
   const Choice choice = choose(options, setup);
   const Candidate& c = choice.candidate;
+  require(c.plan.dtype != DType::bf16,
+          "weft trains on CPUs, whose kernels compute in f32 and f64: give --dtype f32{}",
+          options.plan.empty() ? "" : " when you make the plan");
   if (!options.task.quiet && !options.task.json) {
     fmt::print("{}\n", plan_text(c, choice.figures));
     std::fflush(stdout);
@@ -167,7 +198,7 @@ int train(const TrainOptions& options) {
   const JobResult result = run_workers(c.plan, worker_arguments(options, c.plan),
                                        [&](const StepReport& r) { progress.step(r); });
   progress.end();
-  if (!result.ok && !result.interrupted) {
+  if (!result.ok) {
     fmt::print(stderr, "weft: {}\n", result.cause);
     return result.exit_code == 0 ? kFailed : result.exit_code;
   }
@@ -177,10 +208,10 @@ int train(const TrainOptions& options) {
     print_end(c, progress);
   }
   if (result.interrupted) {
-    fmt::print(stderr, "stopped after step {}{}\n", progress.losses().size(),
-               options.save.empty()
-                   ? "; nothing was saved (--save DIR would have)"
-                   : fmt::format(" and saved; go on with --resume {}", options.save));
+    print_interrupted(options, progress);
+  } else if (progress.losses().empty()) {
+    fmt::print(stderr, "nothing to do: {} already holds {} steps or more\n", options.resume,
+               options.steps);
   }
   return kDone;
 }

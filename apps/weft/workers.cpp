@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -59,8 +60,9 @@ JobResult run_workers(const Plan& plan, const std::vector<std::string>& argument
     report.peak_memory_bytes[rank] = message.value("peak_memory_bytes", std::int64_t{0});
     report.seconds = std::max(report.seconds, message.value("seconds", 0.0));
     report.tokens = std::max(report.tokens, message.value("tokens", std::int64_t{0}));
-    if (message.contains("loss") && message["loss"].is_number()) {
-      report.loss = message["loss"].get<double>();
+    if (message.contains("loss")) {  // JSON has no NaN: a loss that is none comes as null
+      report.loss = message["loss"].is_number() ? message["loss"].get<double>()
+                                                : std::numeric_limits<double>::quiet_NaN();
     }
     if (++reports == ranks) {
       on_step(report);

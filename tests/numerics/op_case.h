@@ -7,10 +7,10 @@
 
 namespace weft {
 
-/// One numerics case of an op. The harness (op_numerics_test.cpp) runs each case in f64 and checks the gradient
-/// against finite differences, the kernel against `reference` (a libtorch composition, given by name in
-/// op_reference.cpp where there is one), workspace and aliases against the counting allocator, and that splitting any
-/// factor gives the same numbers.
+/// One numerics case of an op. The harness (op_numerics_test.cpp) runs each case in f64 and checks
+/// the gradient against finite differences, the kernel against `reference` (a libtorch composition,
+/// given by name in op_reference.cpp where there is one), workspace and aliases against the
+/// counting allocator, and that splitting any factor gives the same numbers.
 struct OpCase {
   std::string op;
   TensorTypes inputs;  // f64 for floating inputs
@@ -20,7 +20,8 @@ struct OpCase {
   std::string note = {};
 };
 
-/// Cases of the elementwise and shape ops, and of the others. Every op of the table has at least one.
+/// Cases of the elementwise and shape ops, and of the others. Every op of the table has at least
+/// one.
 [[nodiscard]] std::vector<OpCase> elementwise_cases();
 [[nodiscard]] std::vector<OpCase> dense_cases();
 

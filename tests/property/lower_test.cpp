@@ -1,5 +1,5 @@
-// Every recipe of small models lowers to a program that passes the static checks, the simulator plays it to the end, and
-// no program is faster than its bound.
+// Every recipe of small models lowers to a program that passes the static checks, the simulator
+// plays it to the end, and no program is faster than its bound.
 
 #include <gtest/gtest.h>
 

@@ -60,7 +60,17 @@ std::vector<std::string> stand_ins(DType dtype) {
   return {};
 }
 
-double peak(const DeviceType& type, DType dtype) {
+double bytes_of(const Region& region, std::int64_t element_bytes) {
+  double bytes = static_cast<double>(element_bytes);
+  for (const Range& range : region) {
+    bytes *= static_cast<double>(range.size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+double peak_flops(const DeviceType& type, DType dtype) {
   for (const std::string& name : stand_ins(dtype)) {
     const auto found = type.flops_per_s.find(name);
     if (found != type.flops_per_s.end()) {
@@ -68,7 +78,7 @@ double peak(const DeviceType& type, DType dtype) {
     }
   }
   if (dtype == DType::f64) {
-    return peak(type, DType::f32) / 2;
+    return peak_flops(type, DType::f32) / 2;
   }
   // Only narrower types are named. The slowest of them is still too fast; twice the width, half the
   // speed.
@@ -80,22 +90,12 @@ double peak(const DeviceType& type, DType dtype) {
   return slowest / 2;
 }
 
-double bytes_of(const Region& region, std::int64_t element_bytes) {
-  double bytes = static_cast<double>(element_bytes);
-  for (const Range& range : region) {
-    bytes *= static_cast<double>(range.size());
-  }
-  return bytes;
-}
-
-}  // namespace
-
 CostModel::CostModel(const Cluster& cluster)
     : cluster_(cluster), routes_(cluster), loads_(cluster.links.size(), 0.0) {
   for (const DeviceType& type : cluster.types) {
     std::array<double, 7>& row = seconds_per_flop_.emplace_back();
     for (const DType dtype : kAllDtypes) {
-      row[static_cast<std::size_t>(dtype)] = 1 / (type.efficiency * peak(type, dtype));
+      row[static_cast<std::size_t>(dtype)] = 1 / (type.efficiency * peak_flops(type, dtype));
     }
   }
 }

@@ -12,6 +12,10 @@
 
 namespace weft {
 
+/// Dense peak of a device for a dtype, in flop/s; of a stand-in if its sheet does not name the
+/// dtype.
+[[nodiscard]] double peak_flops(const DeviceType& type, DType dtype);
+
 /// Analytic times. Every formula stands in cost.cpp with its terms named. Keeps what it has worked
 /// out of routes and groups, so one thread at a time may use it. The cluster must outlive it.
 class CostModel {

@@ -11,7 +11,8 @@ using Classes = std::vector<BlockClass>;
 
 const TensorType kActivation{{kBatch, 8}, DType::f32};
 
-// embed | h.0 … | head, where a layer is y = x + g(x w), and `damage` changes one layer on the way.
+// embed, h.0, h.1 and so on, head; a layer is y = x + g(x w), with one thing changed where options
+// say so.
 struct LayerOptions {
   std::int64_t attribute = 1;
   std::string op = "gelu";

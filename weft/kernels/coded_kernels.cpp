@@ -11,6 +11,7 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"gelu_backward", ops::gelu_backward_kernel},
       {"dropout", ops::dropout_kernel},
       {"dropout_backward", ops::dropout_backward_kernel},
+      {"sum_leading", ops::sum_leading_kernel},
       {"sum_squares", ops::sum_squares_kernel},
       {"clip_scale", ops::clip_scale_kernel},
       {"adamw", ops::adamw_kernel},

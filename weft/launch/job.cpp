@@ -27,6 +27,7 @@ namespace {
 using Clock = WorkerProcess::Clock;
 using Seconds = std::chrono::duration<double>;
 constexpr Seconds kSettle(1.0);
+constexpr Seconds kOwnPause(5.0);
 constexpr int kPollMs = 50;
 
 // Signals arrive as bytes in a pipe, so that they wake the poll.
@@ -93,6 +94,7 @@ struct Job {
   std::optional<Cause> cause;
   std::vector<bool> reported;  // an error, by rank
   int stop_requests = 0;
+  bool stopped_early = false;  // a worker ended before its peers could meet it: no step was done
 
   Job() = default;
   ~Job() {
@@ -148,7 +150,8 @@ void judge_end(Job& job, const WorkerProcess& worker) {
     return;
   }
   if (job.stop_requests > 0 && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM) {
-    return;  // asked to stop before it could listen
+    job.stopped_early = true;  // asked to stop before it could listen
+    return;
   }
   const bool aborted = WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGABRT;
   const bool first_rate = WIFSIGNALED(worker.status) && !aborted;
@@ -209,6 +212,17 @@ void pass_on_signals(Job& job, const SignalCatcher& signals) {
   }
 }
 
+// A launcher that did not run itself (Ctrl-Z, a paused machine) has no right to blame silence.
+void forgive_own_pause(Job& job, Clock::time_point& last_look) {
+  const auto now = Clock::now();
+  if (now - last_look > kOwnPause) {
+    for (WorkerProcess& worker : job.workers) {
+      worker.last_heard += now - last_look;
+    }
+  }
+  last_look = now;
+}
+
 bool is_settled(const Cause& cause) {
   return cause.cls == 0 || Clock::now() - cause.at > kSettle;
 }
@@ -248,8 +262,10 @@ JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
   for (int rank = 0; rank < spec.ranks; ++rank) {
     job.workers.push_back(start_worker(spec, rank, port));
   }
+  auto last_look = Clock::now();
   while (true) {
     wait_for_news(job, signals);
+    forgive_own_pause(job, last_look);
     pass_on_signals(job, signals);
     if (job.stop_requests > 1) {
       return {
@@ -262,7 +278,7 @@ JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
     if (job.cause && (all_ended || is_settled(*job.cause))) {
       return failure(job);
     }
-    if (all_ended) {
+    if (all_ended || job.stopped_early) {
       return {.ok = true, .interrupted = job.stop_requests > 0, .cause = {}, .exit_code = 0};
     }
   }

@@ -21,6 +21,7 @@ Tensors gelu_kernel(const KernelCall& call);
 Tensors gelu_backward_kernel(const KernelCall& call);
 Tensors dropout_kernel(const KernelCall& call);
 Tensors dropout_backward_kernel(const KernelCall& call);
+Tensors sum_leading_kernel(const KernelCall& call);
 Tensors sum_squares_kernel(const KernelCall& call);
 Tensors clip_scale_kernel(const KernelCall& call);
 Tensors adamw_kernel(const KernelCall& call);

@@ -1,4 +1,4 @@
-// sum_leading(x) -> y: the sum over all but the last `keep` dims.
+// sum_leading(x) -> y: the sum over all but the last `keep` dims. Kernel: sum_leading.aten.cpp.
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/rules.h"
@@ -32,16 +32,6 @@ Cost cost(const OpCall& call) {
   return streaming_cost(call, 1);
 }
 
-KernelSteps kernel(const OpCall& call) {
-  KernelSteps k(1);
-  Ints dims;
-  for (int i = 0; i < call.inputs[0].rank() - call.outputs[0].rank(); ++i) {
-    dims.push_back(i);
-  }
-  k.out(k.call("aten::sum.dim_IntList", {k.in(0), dims, false, None{}}));
-  return k;
-}
-
 }  // namespace
 
 OpDef sum_leading() {
@@ -51,8 +41,7 @@ OpDef sum_leading() {
           .infer = infer,
           .factors = factors,
           .gradient = gradient,
-          .cost = cost,
-          .kernel = kernel};
+          .cost = cost};
 }
 
 }  // namespace weft::ops

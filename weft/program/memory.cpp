@@ -1,6 +1,7 @@
 // Exact liveness. Walks the order of issue and keeps the bytes of every storage that is live:
 // (slot, micro-batch) for what lives for a micro-batch, slot otherwise. A kernel's workspace counts
-// while it runs, a collective's from its start to its wait.
+// while it runs, a collective's from its start to its wait, a transfer's buffers from its start to
+// the wait (recv) or the free (send).
 
 #include "weft/program/memory.h"
 
@@ -8,6 +9,7 @@
 #include <map>
 
 #include "weft/base/error.h"
+#include "weft/program/exchange.h"
 
 namespace weft {
 namespace {
@@ -119,6 +121,21 @@ class MemoryWalk {
     }
   }
 
+  void begin_buffers(SlotId slot, int micro_batch, std::int64_t size) {
+    if (size > 0) {
+      under_way_[{slot, micro_batch}] += size;
+      now_ += size;
+    }
+  }
+
+  void end_buffers(SlotId slot, int micro_batch) {
+    const auto it = under_way_.find({slot, micro_batch});
+    if (it != under_way_.end()) {
+      now_ -= it->second;
+      under_way_.erase(it);
+    }
+  }
+
   /// The most in use while the instruction runs (or starts).
   std::int64_t issue(const IssuedInstruction& issued) {
     const Instruction& i = *issued.instruction;
@@ -131,22 +148,27 @@ class MemoryWalk {
         return now_;
       case Opcode::wait:
         for (const SlotId slot : i.reads) {
-          const auto it = under_way_.find({slot, mb});
-          if (it != under_way_.end()) {
-            now_ -= it->second;
-            under_way_.erase(it);
-          }
+          end_buffers(slot, mb);
         }
         return now_;
       case Opcode::free:
         for (const SlotId slot : i.reads) {
+          end_buffers(slot, mb);  // of what was sent
           give_back(slot, mb);
         }
         return now_;
+      case Opcode::send:
+        begin_buffers(i.reads[0], mb,
+                      transfer_workspace(program_, i, at_, samples_in(program_, mb)));
+        return now_;
+      case Opcode::recv:
+        begin_buffers(i.writes[0], mb,
+                      transfer_workspace(program_, i, at_, samples_in(program_, mb)));
+        take(i.writes[0], mb);
+        return now_;
       case Opcode::collective:
-        under_way_[{i.writes[0], mb}] =
-            collective_workspace(stage_, i, at_, samples_in(program_, mb));
-        now_ += under_way_[{i.writes[0], mb}];
+        begin_buffers(i.writes[0], mb,
+                      collective_workspace(stage_, i, at_, samples_in(program_, mb)));
         [[fallthrough]];
       default:
         for (const SlotId slot : i.writes) {

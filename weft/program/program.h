@@ -19,8 +19,8 @@ enum class Lifetime : std::uint8_t { persistent, step, micro_batch };
 /// the placement, the device's coordinates and the size of the micro-batch.
 struct Slot {
   std::string name;
-  TensorType type;  // whole, with the batch symbol
-  Placements placements;
+  TensorType type = {};  // whole, with the batch symbol
+  Placements placements = {};
   Lifetime lifetime = Lifetime::micro_batch;
   ValueId value = -1;  // the graph value it holds
   /// Shares the storage of another slot (a view of it, or the same memory after an in-place
@@ -49,7 +49,7 @@ inline constexpr int kAllDevices = -1;
 struct Instruction {
   Opcode opcode = Opcode::compute;
   Lane lane = Lane::compute;
-  NodeId node = -1;           // compute: the graph node
+  NodeId node = -1;                // compute: the graph node
   std::vector<SlotId> reads = {};  // of compute: the node's inputs in order
   std::vector<SlotId> writes = {};
   // collective: reads[i] becomes writes[i]; in place where writes[i] shares the storage of reads[i]

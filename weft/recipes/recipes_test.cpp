@@ -181,7 +181,7 @@ Graph small_gpt(int blocks, std::int64_t heads, const OpTable& ops) {
                {{"eps", 1e-5}}, "ln");
     std::vector<ValueId> qkv;
     for (const std::string part : {"q", "k", "v"}) {
-      const ValueId y = b.emit("linear", {ln, weight(layer + "/" + part, {hidden, hidden})},
+      const ValueId y = b.emit("linear", {ln, weight(layer + "/" + part + "/w", {hidden, hidden})},
                                hint("column"), part);
       qkv.push_back(b.emit("reshape", {y}, {{"shape", fmt::format("B,{},{},8", seq, heads)}},
                            part + "_heads"));
@@ -191,9 +191,9 @@ Graph small_gpt(int blocks, std::int64_t heads, const OpTable& ops) {
                "attention");
     const ValueId joined =
         b.emit("reshape", {out}, {{"shape", fmt::format("B,{},{}", seq, hidden)}}, "joined");
-    const ValueId y =
-        b.emit("linear", {joined, weight(layer + "/proj", {hidden, hidden})}, hint("row"), "proj");
-    const ValueId z = b.emit("add", {y, weight(layer + "/proj_bias", {hidden})}, {}, "proj_bias");
+    const ValueId y = b.emit("linear", {joined, weight(layer + "/proj/w", {hidden, hidden})},
+                             hint("row"), "proj");
+    const ValueId z = b.emit("add", {y, weight(layer + "/proj/b", {hidden})}, {}, "proj_bias");
     x = b.emit("add", {x, z}, {}, "residual");
   }
   b.set_scope("head");

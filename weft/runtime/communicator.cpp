@@ -211,8 +211,8 @@ void Communicator::all_reduce(int group_id, const at::Tensor& tensor) {
     return;
   }
   guarded("all_reduce", [&] {
-    // Gloo's thread drops its list some time after the wait ends: it gets a tensor without ownership, so that the
-    // caller's memory is given back when the caller says so.
+    // Gloo's thread drops its list some time after the wait ends: it gets a tensor without
+    // ownership, so that the caller's memory is given back when the caller says so.
     std::vector<at::Tensor> list = {
         at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options())};
     group.gloo->allreduce(list)->wait(impl_->timeout());

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "weft/base/error.h"
+#include "weft/cost/cost.h"
 #include "weft/search/search.h"
 
 // Every plan runs each forward and gradient node on every sample of the batch at least once, on
@@ -25,12 +25,7 @@ double work_bound_seconds(const Graph& training, std::int64_t batch, DType dtype
   }
   double peak = 0;
   for (const Device& device : cluster.devices) {
-    const auto& speeds = cluster.types[device.type].flops_per_s;
-    const auto speed = speeds.find(std::string(dtype_name(dtype)));
-    require(speed != speeds.end(),
-            "device type '{}' has no speed for {}; give it in the cluster file",
-            cluster.types[device.type].name, dtype_name(dtype));
-    peak += speed->second;
+    peak += peak_flops(cluster.types[device.type], dtype);
   }
   return flops / peak;
 }

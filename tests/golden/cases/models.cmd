@@ -1,0 +1,2 @@
+weft models
+weft models --json
