@@ -171,13 +171,11 @@ std::int64_t workspace_used(const OpTable& ops, const OpCase& c) {
   const std::int64_t held = allocator.current();
   allocator.reset_peak();
   const Tensors outputs = run(kernel, test_env(), inputs);
-  return allocator.peak() - allocator.current() + (allocator.current() - held) - [&] {
-    std::int64_t bytes = 0;
-    for (const TensorType& type : call.outputs) {
-      bytes += type.bytes();
-    }
-    return bytes;
-  }();
+  std::int64_t used = allocator.peak() - held;
+  for (const TensorType& type : call.outputs) {
+    used -= type.bytes();
+  }
+  return used;
 }
 
 TEST(DenseKernels, LargeCallsUseTheStatedWorkspace) {

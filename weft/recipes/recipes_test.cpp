@@ -124,6 +124,11 @@ TEST(SplitEvenly, GivesTiesToTheEarliestCut) {
   EXPECT_THAT(split_evenly({1, 1, 1}, 3), ElementsAre(0, 1, 2));
 }
 
+TEST(SplitEvenly, SharesEvenlyWhatDoesNotDecide) {
+  // The last cost decides; the others are 2 | 2, not 1 | 3.
+  EXPECT_THAT(split_evenly({1, 1, 1, 1, 5}, 3), ElementsAre(0, 2, 4));
+}
+
 // ---- rules -------------------------------------------------------------------------------------
 
 TEST(CompressRules, LayersThatAgreeShareARule) {

@@ -30,12 +30,21 @@ std::vector<double> layer_flops(const Graph& graph, const OpTable& ops) {
   return flops;
 }
 
-// best[k][i] is the smallest largest sum of costs [i, n) in k runs; the first run ends at
-// next[k][i].
-std::vector<int> split_evenly(const std::vector<double>& costs, int parts) {
+namespace {
+
+constexpr double kInfeasible = std::numeric_limits<double>::infinity();
+
+struct Cuts {
+  double value = kInfeasible;
+  std::vector<int> first;
+};
+
+// best[k][i] is the best value of cutting costs [i, n) into k runs, the first of which ends at
+// next[k][i]. `join(sum of the first run, best of the rest)` is the value of a cut; it grows with
+// both.
+template <typename Join>
+Cuts best_cuts(const std::vector<double>& costs, int parts, Join join) {
   const int n = static_cast<int>(costs.size());
-  WEFT_CHECK(parts >= 1 && parts <= n);
-  constexpr double kInfeasible = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> best(parts + 1, std::vector<double>(n + 1, kInfeasible));
   std::vector<std::vector<int>> next(parts + 1, std::vector<int>(n + 1, -1));
   best[0][n] = 0;
@@ -44,22 +53,35 @@ std::vector<int> split_evenly(const std::vector<double>& costs, int parts) {
       double sum = 0;
       for (int j = i + 1; j <= n - (k - 1); ++j) {
         sum += costs[j - 1];
-        const double largest = std::max(sum, best[k - 1][j]);
-        if (largest < best[k][i]) {
-          best[k][i] = largest;
+        const double value = join(sum, best[k - 1][j]);
+        if (value < best[k][i]) {
+          best[k][i] = value;
           next[k][i] = j;
-        }
-        if (sum > best[k][i]) {
-          break;  // longer runs only grow
         }
       }
     }
   }
-  std::vector<int> first;
+  Cuts cuts{.value = best[parts][0], .first = {}};
   for (int k = parts, i = 0; k > 0; i = next[k][i], --k) {
-    first.push_back(i);
+    cuts.first.push_back(i);
   }
-  return first;
+  return cuts;
+}
+
+}  // namespace
+
+// First the smallest possible largest sum, then the smallest sum of squares under this limit: a
+// stage that cannot help the slowest one still shares memory with its neighbours.
+std::vector<int> split_evenly(const std::vector<double>& costs, int parts) {
+  WEFT_CHECK(parts >= 1 && parts <= static_cast<int>(costs.size()));
+  const double limit =
+      best_cuts(costs, parts, [](double sum, double rest) { return std::max(sum, rest); }).value *
+      (1 + 1e-12);
+  return best_cuts(costs, parts,
+                   [limit](double sum, double rest) {
+                     return sum > limit ? kInfeasible : sum * sum + rest;
+                   })
+      .first;
 }
 
 }  // namespace weft

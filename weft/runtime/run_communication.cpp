@@ -38,14 +38,14 @@ struct PendingTransfer final : Pending {
     for (const auto& transfer : transfers) {
       transfer->wait();
     }
-    if (!transfers.empty()) {
-      end = CommunicationLane::Clock::now();
-    }
     transfers.clear();
     for (const Unpack& u : unpack) {
       u.to.copy_(u.buffer);
     }
     unpack.clear();
+    if (end < begin) {
+      end = CommunicationLane::Clock::now();
+    }
   }
 };
 
