@@ -149,12 +149,12 @@ void judge_end(Job& job, const WorkerProcess& worker) {
   if (worker.status == 0 || job.reported[worker.rank]) {
     return;
   }
-  if (job.stop_requests > 0 && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM) {
+  const int sign = WIFSIGNALED(worker.status) ? WTERMSIG(worker.status) : 0;
+  if (job.stop_requests > 0 && (sign == SIGTERM || sign == SIGINT)) {
     job.stopped_early = true;  // asked to stop before it could listen
     return;
   }
-  const bool aborted = WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGABRT;
-  const bool first_rate = WIFSIGNALED(worker.status) && !aborted;
+  const bool first_rate = sign != 0 && sign != SIGABRT;
   std::string text = fmt::format("{} {}", worker_name(worker), describe_status(worker.status));
   if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == 127) {
     text += " (it could not be executed)";

@@ -92,12 +92,12 @@ struct ChildSetup {
     ::_exit(127);  // the parent died before the line above
   }
   ::setpgid(0, 0);  // Ctrl-C reaches the launcher alone, which passes on one request
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
   ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const int null_fd = ::open("/dev/null", O_RDONLY);
   ::dup2(null_fd, STDIN_FILENO);
   ::dup2(setup.output_fd, STDOUT_FILENO);
@@ -153,11 +153,18 @@ WorkerProcess start_worker(const JobSpec& job, int rank, int port) {
                          .report_fd = report.write_end,
                          .output_fd = output.write_end,
                          .parent = ::getpid()};
+  // Until the child has dropped the launcher's handlers, signals wait: a request to stop that it
+  // caught with them would look like one more of the user's.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t pid = ::fork();
   if (pid == 0) {
     become_worker(setup);
   }
   const int fork_error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::close(report.write_end);
   ::close(output.write_end);
   WorkerProcess worker;

@@ -4,13 +4,6 @@
 
 #include "weft/kernels/kernel.h"
 #include "weft/ops/coded.h"
-
-// A sqrt that sets errno cannot be vectorised. simd.h comes after this, so that its functions
-// agree.
-#if !defined(__clang__)
-#pragma GCC optimize("no-math-errno")
-#endif
-
 #include "weft/ops/simd.h"
 
 namespace weft::ops {
@@ -48,29 +41,44 @@ Scalars<T> scalars(const KernelCall& call) {
           .epsilon = static_cast<T>(attr_number(attrs, "epsilon"))};
 }
 
-WEFT_INLINE inline float root(float x) {
-  return __builtin_sqrtf(x);
-}
-WEFT_INLINE inline double root(double x) {
-  return __builtin_sqrt(x);
+template <typename T>
+struct Operands {
+  T* w = nullptr;
+  const T* g = nullptr;
+  T* m = nullptr;
+  T* v = nullptr;
+};
+
+template <typename T>
+WEFT_INLINE inline void update_pack(const Operands<T>& at, const Scalars<T>& s, int count) {
+  Pack<T> w;
+  Pack<T> g;
+  Pack<T> m;
+  Pack<T> v;
+  load(w, at.w, count);
+  load(g, at.g, count);
+  load(m, at.m, count);
+  load(v, at.v, count);
+  g *= s.clip;
+  m = m * s.beta1 + g * s.rest1;
+  v = v * s.beta2 + g * g * s.rest2;
+  store(at.m, m, count);
+  store(at.v, v, count);
+  sqrt_pack(v);
+  store(at.w, w * s.decay - m * s.step_size / (v * s.inverse_root_bias + s.epsilon), count);
 }
 
 template <typename T>
 void update(const KernelCall& call) {
   const Scalars<T> s = scalars<T>(call);
-  T* w = call.inputs[0].data_ptr<T>();
-  const T* g = call.inputs[1].data_ptr<T>();
-  T* m = call.inputs[2].data_ptr<T>();
-  T* v = call.inputs[3].data_ptr<T>();
+  const Operands<T> all{call.inputs[0].data_ptr<T>(), call.inputs[1].data_ptr<T>(),
+                        call.inputs[2].data_ptr<T>(), call.inputs[3].data_ptr<T>()};
   at::parallel_for(0, call.inputs[0].numel(), 16384, [=](std::int64_t begin, std::int64_t end) {
     run_simd([=]() WEFT_INLINE {
-#pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) {
-        const T gradient = g[i] * s.clip;
-        m[i] = s.beta1 * m[i] + s.rest1 * gradient;
-        v[i] = s.beta2 * v[i] + s.rest2 * gradient * gradient;
-        w[i] = s.decay * w[i] - s.step_size * m[i] / (root(v[i]) * s.inverse_root_bias + s.epsilon);
-      }
+      for_packs<T>(end - begin, [=](std::int64_t j, int count) WEFT_INLINE {
+        const std::int64_t i = begin + j;
+        update_pack<T>({all.w + i, all.g + i, all.m + i, all.v + i}, s, count);
+      });
     });
   });
 }

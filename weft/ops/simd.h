@@ -15,6 +15,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #define WEFT_INLINE __attribute__((always_inline))
 
 namespace weft::ops {
@@ -103,6 +107,32 @@ WEFT_INLINE inline void exp_pack(Pack<double>& x) {
     x[i] = std::exp(x[i]);
   }
 }
+
+/// In place. std::sqrt sets errno, which keeps compilers from making it vector code; every x86-64
+/// has that of 16 bytes.
+#if defined(__x86_64__)
+WEFT_INLINE inline void sqrt_pack(Pack<float>& x) {
+  __m128 half[2];
+  std::memcpy(half, &x, sizeof(x));
+  half[0] = _mm_sqrt_ps(half[0]);
+  half[1] = _mm_sqrt_ps(half[1]);
+  std::memcpy(&x, half, sizeof(x));
+}
+WEFT_INLINE inline void sqrt_pack(Pack<double>& x) {
+  __m128d half[2];
+  std::memcpy(half, &x, sizeof(x));
+  half[0] = _mm_sqrt_pd(half[0]);
+  half[1] = _mm_sqrt_pd(half[1]);
+  std::memcpy(&x, half, sizeof(x));
+}
+#else
+template <typename P>
+WEFT_INLINE inline void sqrt_pack(P& x) {
+  for (std::size_t i = 0; i < sizeof(P) / sizeof(x[0]); ++i) {
+    x[i] = std::sqrt(x[i]);
+  }
+}
+#endif
 
 #if defined(__x86_64__)
 template <typename Body>
