@@ -7,7 +7,7 @@
 #include "weft/report/figures.h"
 #include "weft/search/search.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): a library's name
 class App;
 }
 

@@ -102,20 +102,24 @@ class FlowCheck {
   std::vector<std::string> found_;
 };
 
-void check_edges(const Program& program, std::vector<std::string>& found) {
-  std::vector<int> sends(program.edges.size(), 0);
-  std::vector<int> recvs(program.edges.size(), 0);
+// How often each edge is sent or received in the stage that it names.
+std::vector<int> count_ends(const Program& program, Opcode opcode, int Edge::*end) {
+  std::vector<int> count(program.edges.size(), 0);
   for (std::size_t s = 0; s < program.stages.size(); ++s) {
     for (const Segment& segment : program.stages[s].segments) {
       for (const Instruction& i : segment.instructions) {
-        if (i.opcode == Opcode::send) {
-          sends[i.edge] += program.edges[i.edge].from_stage == static_cast<int>(s) ? 1 : 1000;
-        } else if (i.opcode == Opcode::recv) {
-          recvs[i.edge] += program.edges[i.edge].to_stage == static_cast<int>(s) ? 1 : 1000;
+        if (i.opcode == opcode) {
+          count[i.edge] += program.edges[i.edge].*end == static_cast<int>(s) ? 1 : 1000;
         }
       }
     }
   }
+  return count;
+}
+
+void check_edges(const Program& program, std::vector<std::string>& found) {
+  const std::vector<int> sends = count_ends(program, Opcode::send, &Edge::from_stage);
+  const std::vector<int> recvs = count_ends(program, Opcode::recv, &Edge::to_stage);
   for (std::size_t e = 0; e < program.edges.size(); ++e) {
     const Edge& edge = program.edges[e];
     if (sends[e] != 1 || recvs[e] != 1) {
