@@ -35,7 +35,7 @@ Problem problem(const std::string& model, const std::string& cluster, std::int64
   return p;
 }
 
-constexpr const char* kTiny = "gpt:layers=2,hidden=32,heads=2,vocab=64,seq=16";
+constexpr const char* kTiny = "gpt:layers=1,hidden=32,heads=2,vocab=64,seq=16";
 
 struct BruteForce {
   double best_s = -1;          // of those that fit
@@ -92,13 +92,12 @@ TEST_P(RecipeSearch, FindsWhatBruteForceFinds) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, RecipeSearch,
                          testing::Values(std::tuple("1x2xA100-80GB", 4, 1 << 30),
-                                         std::tuple("2x2xA100-80GB", 8, 1 << 30),
-                                         std::tuple("2x2xV100-16GB", 8, 900'000),
-                                         std::tuple("1x4xA100-80GB", 6, 600'000),
-                                         std::tuple("1x2xA100-80GB", 4, 10'000)));
+                                         std::tuple("2x2xV100-16GB", 8, 600'000),
+                                         std::tuple("1x3xA100-80GB", 5, 600'000),
+                                         std::tuple("1x2xA100-80GB", 2, 10'000)));
 
 TEST(RecipeSearchResult, HasEveryKindAndIsAlwaysTheSame) {
-  const Problem p = problem(kTiny, "2x2xA100-80GB", 8, 1 << 30);
+  const Problem p = problem(kTiny, "2x2xA100-80GB", 4, 1 << 30);
   std::vector<double> shares;
   const SearchResult a =
       search_recipes(p.task, p.training, p.ops, [&](double share) { shares.push_back(share); });
@@ -122,7 +121,7 @@ TEST(Simulation, FoldedEqualsUnfolded) {
   const CostModel cost(p.task.cluster);
   for (const char* text :
        {"dp=8", "dp=4,pp=2,micro-batches=2", "dp=2,tp=2,pp=2,zero=1,micro-batches=4",
-        "dp=4,tp=2,zero=3,recompute=block", "tp=2,pp=4,micro-batches=8"}) {
+        "dp=4,tp=2,zero=3,recompute=block", "tp=2,pp=3,micro-batches=8"}) {
     const RecipePlan made = recipe_plan(parse_recipe(text), p.task, p.training, p.ops);
     ASSERT_TRUE(made.plan.has_value()) << made.why_not;
     const Program program = lower(p.training, *made.plan, p.ops);

@@ -71,7 +71,8 @@ struct Mask {
       const std::int64_t count = std::min(kWords - skip, length - i);
 #pragma omp simd
       for (std::int64_t j = 0; j < count; ++j) {
-        y[i + j] = word[j] > highest_dropped ? x[i + j] * keep_scale : T(0);
+        const T kept = x[i + j] * keep_scale;  // always computed: a branch would not vectorise
+        y[i + j] = word[j] > highest_dropped ? kept : T(0);
       }
       i += count;
       global += static_cast<std::uint64_t>(count);

@@ -112,18 +112,14 @@ WEFT_INLINE inline void exp_pack(Pack<double>& x) {
 /// has that of 16 bytes.
 #if defined(__x86_64__)
 WEFT_INLINE inline void sqrt_pack(Pack<float>& x) {
-  __m128 half[2];
-  std::memcpy(half, &x, sizeof(x));
-  half[0] = _mm_sqrt_ps(half[0]);
-  half[1] = _mm_sqrt_ps(half[1]);
-  std::memcpy(&x, half, sizeof(x));
+  const __m128 low = _mm_sqrt_ps(__builtin_shufflevector(x, x, 0, 1, 2, 3));
+  const __m128 high = _mm_sqrt_ps(__builtin_shufflevector(x, x, 4, 5, 6, 7));
+  x = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
 }
 WEFT_INLINE inline void sqrt_pack(Pack<double>& x) {
-  __m128d half[2];
-  std::memcpy(half, &x, sizeof(x));
-  half[0] = _mm_sqrt_pd(half[0]);
-  half[1] = _mm_sqrt_pd(half[1]);
-  std::memcpy(&x, half, sizeof(x));
+  const __m128d low = _mm_sqrt_pd(__builtin_shufflevector(x, x, 0, 1));
+  const __m128d high = _mm_sqrt_pd(__builtin_shufflevector(x, x, 2, 3));
+  x = __builtin_shufflevector(low, high, 0, 1, 2, 3);
 }
 #else
 template <typename P>

@@ -20,7 +20,7 @@ Tensors sum_leading_kernel(const KernelCall& call) {
   }
   at::Tensor y = at::empty({}, x.options());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "sum_leading", [&] {
-    const double sum = chunked_sum<scalar_t>(x, [](double value) WEFT_INLINE { return value; });
+    const double sum = chunked_sum<scalar_t>(x, [](Pack<double>& /*value*/) WEFT_INLINE {});
     *y.data_ptr<scalar_t>() = static_cast<scalar_t>(sum);
   });
   return {y};

@@ -5,6 +5,7 @@
 #include "weft/ops/coded.h"
 
 namespace weft::ops {
+
 Tensors sum_squares_kernel(const KernelCall& call) {
   const std::vector<bool>& counted = call.env.counted;
   double total = 0;
@@ -14,7 +15,7 @@ Tensors sum_squares_kernel(const KernelCall& call) {
       continue;
     }
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "sum_squares", [&] {
-      total += chunked_sum<scalar_t>(x, [](double value) WEFT_INLINE { return value * value; });
+      total += chunked_sum<scalar_t>(x, [](Pack<double>& value) WEFT_INLINE { value *= value; });
     });
   }
   const bool is_double = call.call.outputs[0].dtype == DType::f64;

@@ -11,18 +11,21 @@
 
 // Estimates all recipes, then simulates them in order of the estimated time. It stops when
 //   - the next estimate, taken a share kMargin lower, is not below the best simulated time, or
-//   - kEnoughFitting simulated recipes fit, or kEnoughTried were simulated.
+//   - kEnoughFitting simulated recipes fit, kEnoughTried were simulated, or the work is used up.
 // Up to kFewRecipes recipes are all simulated: then the answer is exact. Recipes whose estimated
-// memory is beyond kHopeless budgets are not tried. No rule looks at a clock, so the answer is
-// always the same.
+// memory is beyond kHopeless budgets are not tried. The work of a simulation is counted in
+// instructions, never in seconds, so the answer is always the same. Only the winner's program is
+// checked statically: that takes longer than simulating it, which stops at a deadlock anyway.
 
 namespace weft {
 namespace {
 
 constexpr double kMargin = 0.3;
 constexpr double kHopeless = 1.5;
-constexpr int kEnoughFitting = 16;
-constexpr int kEnoughTried = 32;
+constexpr int kEnoughFitting = 24;
+constexpr int kEnoughTried = 64;
+constexpr double kEnoughWork = 3e7;   // about 20 s
+constexpr double kLoweringWork = 45;  // of a node, counted in micro-batches
 constexpr int kFewRecipes = 64;
 constexpr int kTriesForAName = 2;
 constexpr int kTriesForNearest = 6;
@@ -94,15 +97,20 @@ class Search {
     const bool few = guesses_.size() <= kFewRecipes;
     int fitting = 0;
     int simulated = 0;
+    double work = 0;
     double best_s = -1;
     for (const Guess& guess : by_time_) {
       if (!few && guess.estimate.memory_share > kHopeless) {
         continue;
       }
       const bool hopeless = best_s >= 0 && guess.estimate.step_s * (1 - kMargin) >= best_s;
-      if (!few && (hopeless || fitting >= kEnoughFitting || simulated >= kEnoughTried)) {
+      const bool enough =
+          fitting >= kEnoughFitting || simulated >= kEnoughTried || work >= kEnoughWork;
+      if (!few && (hopeless || enough)) {
         break;
       }
+      work += static_cast<double>(training_.nodes.size()) *
+              (kLoweringWork + guess.recipe.micro_batches);
       const Candidate* candidate = simulate_once(guess);
       ++simulated;
       report(0.1 + 0.6 * simulated / (few ? static_cast<double>(guesses_.size()) : kEnoughTried));
@@ -113,7 +121,8 @@ class Search {
     }
   }
 
-  // Kinds of recipes that have not been simulated get a few tries, the most promising first.
+  // Kinds of recipes of which none fits so far get a few tries: those that seem to fit, the fastest
+  // first, or one of the smallest.
   void try_every_name() {
     std::map<std::string, int> tries;
     std::map<std::string, bool> fits;
@@ -121,20 +130,35 @@ class Search {
       ++tries[candidate.name];
       fits[candidate.name] = fits[candidate.name] || candidate.fits;
     }
-    for (const bool seems_to_fit : {true, false}) {
-      for (const Guess& guess : seems_to_fit ? by_time_ : by_memory_) {
-        const std::string name = recipe_name(guess.recipe);
-        const int allowed = seems_to_fit ? kTriesForAName : 1;
-        if (fits[name] || tries[name] >= allowed ||
-            (seems_to_fit && guess.estimate.memory_share > 1)) {
-          continue;
-        }
+    for (const Guess& guess : by_time_) {
+      const std::string name = recipe_name(guess.recipe);
+      if (guess.estimate.memory_share <= 1 && !fits[name] && tries[name] < kTriesForAName) {
         const Candidate* candidate = simulate_once(guess);
         ++tries[name];
         fits[name] = candidate != nullptr && candidate->fits;
       }
     }
+    for (const Guess& guess : by_memory_) {
+      const std::string name = recipe_name(guess.recipe);
+      if (tries[name]++ == 0) {
+        (void)simulate_once(smallest_alike(guess));
+      }
+    }
     report(0.95);
+  }
+
+  // Of the recipes of the same kind that need about as little memory as this one, the one with the
+  // fewest micro-batches: it takes the least work.
+  [[nodiscard]] const Guess& smallest_alike(const Guess& least) const {
+    const Guess* chosen = &least;
+    for (const Guess& guess : by_memory_) {
+      if (recipe_name(guess.recipe) == recipe_name(least.recipe) &&
+          guess.estimate.memory_share <= 1.1 * least.estimate.memory_share &&
+          guess.recipe.micro_batches < chosen->recipe.micro_batches) {
+        chosen = &guess;
+      }
+    }
+    return *chosen;
   }
 
   void try_smallest() {
