@@ -97,7 +97,9 @@ INSTANTIATE_TEST_SUITE_P(Tiny, RecipeSearch,
                                          std::tuple("1x2xA100-80GB", 2, 10'000)));
 
 TEST(RecipeSearchResult, HasEveryKindAndIsAlwaysTheSame) {
-  const Problem p = problem(kTiny, "2x2xA100-80GB", 4, 1 << 30);
+  // Two blocks: a pipeline of four stages needs four layers.
+  const Problem p =
+      problem("gpt:layers=2,hidden=32,heads=2,vocab=64,seq=16", "2x2xA100-80GB", 4, 1 << 30);
   std::vector<double> shares;
   const SearchResult a =
       search_recipes(p.task, p.training, p.ops, [&](double share) { shares.push_back(share); });

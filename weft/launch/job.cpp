@@ -177,14 +177,15 @@ void look_at(Job& job, const JobSpec& spec, WorkerProcess& worker, const OnMessa
     return;
   }
   const auto now = Clock::now();
+  const double patience_s = worker.heard ? spec.heartbeat_timeout_s : spec.start_timeout_s;
   if (worker.done_at && now - *worker.done_at > Seconds(spec.grace_s)) {
     destroy(worker);  // its work is done; only its end hangs
     worker.status = 0;
-  } else if (now - worker.last_heard > Seconds(spec.heartbeat_timeout_s)) {
+  } else if (now - worker.last_heard > Seconds(patience_s)) {
     add_cause(job, {.cls = 0,
                     .rank = worker.rank,
                     .text = fmt::format("{} hangs: it has said nothing for {:.3g} s",
-                                        worker_name(worker), spec.heartbeat_timeout_s)});
+                                        worker_name(worker), patience_s)});
   }
 }
 

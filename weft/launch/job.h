@@ -14,6 +14,7 @@ struct JobSpec {
   std::vector<std::string> arguments = {};
   int ranks = 1;
   int threads_per_rank = 1;
+  double start_timeout_s = 300;     // until the first word: loading libtorch may take long
   double heartbeat_timeout_s = 60;  // a worker that says nothing for so long hangs
   double grace_s =
       5;  // from a worker's "done" to its exit; then it is killed, and the job is still well

@@ -100,12 +100,21 @@ TEST(Job, GivesTheLastOutputOfAWorkerThatExits) {
 
 TEST(Job, EndsAWorkerThatHangs) {
   JobSpec job = shell_job(2, R"(
+say '{"type":"hello"}'
 if [ $RANK = 1 ]; then sleep 60; fi
 while true; do say '{"type":"heartbeat"}'; sleep 0.05; done)");
   job.heartbeat_timeout_s = 0.3;
   const JobResult result = run_job(job, {});
   EXPECT_EQ(result.cause, "worker 1 (rank 1) hangs: it has said nothing for 0.3 s");
   EXPECT_FALSE(has_children());
+}
+
+TEST(Job, HasMorePatienceBeforeTheFirstWord) {
+  JobSpec job = shell_job(1, R"(sleep 0.3; say '{"type":"hello"}')");
+  job.heartbeat_timeout_s = 0.1;
+  EXPECT_TRUE(run_job(job, {}).ok);
+  job.start_timeout_s = 0.1;
+  EXPECT_EQ(run_job(job, {}).cause, "worker 0 (rank 0) hangs: it has said nothing for 0.1 s");
 }
 
 TEST(Job, SurvivesAFloodOfOutput) {

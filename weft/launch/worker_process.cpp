@@ -193,6 +193,7 @@ std::vector<std::string> read_reports(WorkerProcess& worker) {
   worker.pending.erase(0, begin);
   if (!lines.empty()) {
     worker.last_heard = WorkerProcess::Clock::now();
+    worker.heard = true;
   }
   return lines;
 }

@@ -17,11 +17,12 @@ struct WorkerProcess {
   using Clock = std::chrono::steady_clock;
   int rank = 0;
   pid_t pid = -1;
-  int report_fd = -1;       // read end; -1 once closed
-  int output_fd = -1;       // read end of its stdout and stderr; -1 once closed
-  std::string pending;      // the start of a report line that has not ended
-  std::string output_tail;  // the last few KB it printed
-  Clock::time_point last_heard = {};
+  int report_fd = -1;                 // read end; -1 once closed
+  int output_fd = -1;                 // read end of its stdout and stderr; -1 once closed
+  std::string pending;                // the start of a report line that has not ended
+  std::string output_tail;            // the last few KB it printed
+  Clock::time_point last_heard = {};  // or its start
+  bool heard = false;
   std::optional<Clock::time_point> done_at;  // when it said "done"
   bool ended = false;
   int status = 0;  // of waitpid, once ended

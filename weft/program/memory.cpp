@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "weft/base/error.h"
 #include "weft/program/exchange.h"
@@ -48,8 +49,9 @@ class MemoryWalk {
 
  private:
   struct Sizes {
-    std::vector<std::int64_t> bytes;                             // by slot, -1: not yet known
-    std::map<const Instruction*, std::int64_t> workspace_bytes;  // of kernels
+    std::vector<std::int64_t> bytes;  // by slot, -1: not yet known
+    // Besides slots: workspace of kernels and collectives, buffers of transfers.
+    std::unordered_map<const Instruction*, std::int64_t> extra_bytes;
   };
 
   Sizes& sizes(int micro_batch) {
@@ -91,23 +93,33 @@ class MemoryWalk {
   }
 
   // The kernel's own bytes, from the local types.
-  std::int64_t workspace(const Instruction& i, int micro_batch) {
+  std::int64_t kernel_workspace(const Instruction& i, std::int64_t samples) const {
     const Node& node = graph_.nodes[i.node];
     const OpDef& op = find_op(ops_, node.op);
     if (op.workspace == nullptr) {
       return 0;
     }
-    const auto [it, fresh] = sizes(micro_batch).workspace_bytes.try_emplace(&i, 0);
+    OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs};
+    for (const SlotId slot : i.reads) {
+      call.inputs.push_back(slot_type(stage_, slot, at_, samples));
+    }
+    for (const SlotId slot : i.writes) {
+      call.outputs.push_back(slot_type(stage_, slot, at_, samples));
+    }
+    return op.workspace(call);
+  }
+
+  std::int64_t extra(const Instruction& i, int micro_batch) {
+    const auto [it, fresh] = sizes(micro_batch).extra_bytes.try_emplace(&i, 0);
     if (fresh) {
       const std::int64_t samples = samples_in(program_, micro_batch);
-      OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs};
-      for (const SlotId slot : i.reads) {
-        call.inputs.push_back(slot_type(stage_, slot, at_, samples));
+      if (i.opcode == Opcode::compute) {
+        it->second = kernel_workspace(i, samples);
+      } else if (i.opcode == Opcode::collective) {
+        it->second = collective_workspace(stage_, i, at_, samples);
+      } else {
+        it->second = transfer_workspace(program_, i, at_, samples);
       }
-      for (const SlotId slot : i.writes) {
-        call.outputs.push_back(slot_type(stage_, slot, at_, samples));
-      }
-      it->second = op.workspace(call);
     }
     return it->second;
   }
@@ -158,23 +170,20 @@ class MemoryWalk {
         }
         return now_;
       case Opcode::send:
-        begin_buffers(i.reads[0], mb,
-                      transfer_workspace(program_, i, at_, samples_in(program_, mb)));
+        begin_buffers(i.reads[0], mb, extra(i, mb));
         return now_;
       case Opcode::recv:
-        begin_buffers(i.writes[0], mb,
-                      transfer_workspace(program_, i, at_, samples_in(program_, mb)));
+        begin_buffers(i.writes[0], mb, extra(i, mb));
         take(i.writes[0], mb);
         return now_;
       case Opcode::collective:
-        begin_buffers(i.writes[0], mb,
-                      collective_workspace(stage_, i, at_, samples_in(program_, mb)));
+        begin_buffers(i.writes[0], mb, extra(i, mb));
         [[fallthrough]];
       default:
         for (const SlotId slot : i.writes) {
           take(slot, mb);
         }
-        return now_ + (i.opcode == Opcode::compute ? workspace(i, mb) : 0);
+        return now_ + (i.opcode == Opcode::compute ? extra(i, mb) : 0);
     }
   }
 
