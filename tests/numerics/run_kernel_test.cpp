@@ -117,5 +117,29 @@ TEST(RunKernel, SumSquaresIsDeterministicAndCounts) {
   EXPECT_EQ(run_op(def, {{}, {{{}, DType::f32}}, {}}, {}, {})[0].item<float>(), 0);
 }
 
+// Threads begin in the middle of runs and of blocks of random words; still each element has its own
+// number.
+TEST(RunKernel, DropoutDrawsByTheIndexInTheWholeTensor) {
+  const OpTable ops = builtin_ops();
+  const TensorType type{{40, 301}, DType::f32};
+  const OpCall call{{type}, {type}, {{"p", 0.4}}};
+  KernelEnv env = test_env();
+  env.outputs = {{{3, 43}, {5, 306}}};
+  env.whole_outputs = {{50, 310}};
+  const RandomStream stream{env.seed, env.step, env.node};
+  const Tensors inputs{at::ones({40, 301}, at::kFloat)};
+  for (const int now : {1, 2, 3}) {
+    const Threads threads(now);
+    const at::Tensor y = run_op(find_op(ops, "dropout"), call, env, inputs)[0];
+    int wrong = 0;
+    for (std::int64_t i = 0; i < y.numel(); ++i) {
+      const auto global = static_cast<std::uint64_t>((3 + i / 301) * 310 + 5 + i % 301);
+      const float expected = stream.uniform(global) >= 0.4 ? static_cast<float>(1 / 0.6) : 0.0F;
+      wrong += y.data_ptr<float>()[i] == expected ? 0 : 1;
+    }
+    EXPECT_EQ(wrong, 0) << now << " threads";
+  }
+}
+
 }  // namespace
 }  // namespace weft

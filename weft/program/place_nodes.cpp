@@ -37,6 +37,16 @@ Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements
   return home;
 }
 
+// The gradient of a value lies as the value does; that of a partial sum is whole. Without this tie
+// a gradient that the loss happens to give in parts would stay in parts through the whole backward
+// pass, and weight gradients with it.
+Placements tied(Placements placements) {
+  for (Placement& p : placements) {
+    p = p.kind == Placement::Kind::partial ? replicate() : p;
+  }
+  return placements;
+}
+
 // What is known of where a node's input lies; empty: anywhere.
 Placements known(const Lowering& l, ValueId value, int stage) {
   const Value& v = l.graph.values[value];
@@ -46,6 +56,10 @@ Placements known(const Lowering& l, ValueId value, int stage) {
   }
   if (v.kind != ValueKind::result) {
     return {};
+  }
+  if (v.of >= 0 && l.graph.values[v.of].kind == ValueKind::result &&
+      stage_of_value(l, v.of) == stage) {
+    return tied(l.settled[v.of]);
   }
   return stage_of_value(l, value) == stage ? l.settled[value] : arriving(l, value, stage);
 }

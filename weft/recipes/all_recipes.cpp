@@ -8,6 +8,7 @@ namespace weft {
 namespace {
 
 constexpr int kLargestTp = 64;
+constexpr int kFewDevices = 16;
 
 std::vector<int> divisors(int number) {
   std::vector<int> result;
@@ -25,6 +26,20 @@ int largest_host(const Cluster& cluster) {
     ++devices[device.host];
   }
   return *std::max_element(devices.begin(), devices.end());
+}
+
+// How many devices a recipe may use: slow links can make a part of the cluster faster than all of
+// it.
+std::vector<int> device_counts(const Cluster& cluster) {
+  const int all = static_cast<int>(cluster.devices.size());
+  std::set<int> counts = {1, all};
+  for (int count = 2; count < all && all <= kFewDevices; ++count) {
+    counts.insert(count);
+  }
+  const auto first_host =
+      std::ranges::count_if(cluster.devices, [](const Device& d) { return d.host == 0; });
+  counts.insert(static_cast<int>(first_host));
+  return {counts.begin(), counts.end()};
 }
 
 // What every degree of tp must divide: heads and the split sides of linears. 1 if nothing can be
@@ -95,20 +110,18 @@ void add_variants(Recipe recipe, const Task& task, std::vector<Recipe>& recipes)
 }  // namespace
 
 std::vector<Recipe> all_recipes(const Task& task, const Graph& forward) {
-  const int devices = static_cast<int>(task.cluster.devices.size());
   const int host = largest_host(task.cluster);
   const int layer_count = static_cast<int>(layers(forward).size());
   const std::int64_t common = splittable(forward);
   std::vector<Recipe> recipes;
-  if (devices > 1) {
-    add_variants({}, task, recipes);  // one device
-  }
-  for (const int pp : divisors(devices)) {
-    for (const int tp : divisors(devices / pp)) {
-      const int dp = devices / pp / tp;
-      if (pp <= layer_count && tp <= std::min(host, kLargestTp) && common % tp == 0 &&
-          dp <= task.batch) {
-        add_variants({.dp = dp, .tp = tp, .pp = pp}, task, recipes);
+  for (const int devices : device_counts(task.cluster)) {
+    for (const int pp : divisors(devices)) {
+      for (const int tp : divisors(devices / pp)) {
+        const int dp = devices / pp / tp;
+        if (pp <= layer_count && tp <= std::min(host, kLargestTp) && common % tp == 0 &&
+            dp <= task.batch) {
+          add_variants({.dp = dp, .tp = tp, .pp = pp}, task, recipes);
+        }
       }
     }
   }

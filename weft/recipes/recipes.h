@@ -48,8 +48,9 @@ struct RecipePlan {
 [[nodiscard]] RecipePlan recipe_plan(const Recipe& recipe, const Task& task, const Graph& forward,
                                      const OpTable& ops);
 
-/// All recipes worth trying for a task: every dp·tp·pp that uses all devices (and `single`), zero
-/// 0/1/3, both recomputations, both schedules, every micro-batch count that divides sensibly.
+/// All recipes worth trying for a task: every dp·tp·pp that uses one device, all devices, the first
+/// host, or, of at most 16 devices, any number; zero 0/1/3, both recomputations, both schedules,
+/// every micro-batch count that divides sensibly.
 [[nodiscard]] std::vector<Recipe> all_recipes(const Task& task, const Graph& forward);
 
 }  // namespace weft

@@ -69,6 +69,7 @@ Groups groups_along(const Recipe& recipe, bool tp) {
 }
 
 struct StageSums {
+  int parameters = 0;
   double forward_s = 0;
   double backward_s = 0;
   double update_s = 0;
@@ -144,6 +145,7 @@ struct Estimator::State {
       // The first micro-batch moves its gradients instead of adding them.
       stage.backward_s += recipe.micro_batches > 1 ? t.accumulate_s : 0;
       stage.update_s += t.update_s / (recipe.zero > 0 ? recipe.dp : 1);
+      stage.parameters += layer.parameters;
       stage.parameter_bytes += layer.parameter_bytes;
       stage.gradient_bytes += layer.gradient_bytes;
       stage.state_bytes += layer.state_bytes;
@@ -163,8 +165,14 @@ struct Estimator::State {
     if (recipe.dp == 1) {
       return 0;
     }
+    // Split weights are sent one by one, whole gradients in buckets; each pays the latency.
+    const double buckets = stage.gradient_bytes / static_cast<double>(Plan{}.bucket_bytes);
+    const double sent =
+        recipe.zero > 0 ? stage.parameters : std::min<double>(stage.parameters, buckets + 1);
     const auto seconds = [&](CollectiveKind kind, double bytes) {
-      return bytes > 0 ? cost.collective_seconds(kind, groups, bytes) : 0.0;
+      return bytes > 0 ? cost.collective_seconds(kind, groups, bytes) +
+                             (sent - 1) * cost.collective_seconds(kind, groups, 0)
+                       : 0.0;
     };
     if (recipe.zero == 3) {
       const double gather_s = seconds(CollectiveKind::all_gather, stage.parameter_bytes);

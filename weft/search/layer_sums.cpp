@@ -204,6 +204,7 @@ class Summing {
   // once.
   void add_parameter(ValueId parameter, LayerSums& layer) {
     const double share = value_share_[parameter];
+    ++layer.parameters;
     layer.parameter_bytes += share * static_cast<double>(graph_.values[parameter].type.bytes());
     if (satellites_.empty()) {
       find_satellites();

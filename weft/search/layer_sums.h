@@ -28,6 +28,7 @@ struct LayerSums {
   std::vector<NodeLine> backward;
   std::vector<NodeLine> update;
   std::vector<LayerCollective> collectives;
+  int parameters = 0;
   double parameter_bytes = 0;
   double gradient_bytes = 0;
   double state_bytes = 0;
