@@ -139,7 +139,7 @@ Choice choose_plan(const Setup& setup, const TaskOptions& options) {
     require(made.plan.has_value(), "--recipe {}: {}", options.recipe, made.why_not);
     Choice choice = evaluate_plan(setup, *made.plan);
     if (!choice.candidate.fits) {
-      throw Error(Blame::no_fit, no_fit_text(choice.candidate));
+      throw Error(Blame::no_fit, does_not_fit_text(choice.candidate));
     }
     return choice;
   }
@@ -149,7 +149,7 @@ Choice choose_plan(const Setup& setup, const TaskOptions& options) {
   bar.wipe();
   if (!found.best) {
     WEFT_CHECK(found.nearest.has_value());
-    throw Error(Blame::no_fit, no_fit_text(*found.nearest));
+    throw Error(Blame::no_fit, nothing_fits_text(*found.nearest));
   }
   return {.candidate = *found.best,
           .figures = {.bound_s = found.bound_s,

@@ -42,7 +42,7 @@ Choice choose(const TrainOptions& options, Setup& setup) {
   setup = setup_of(plan);
   Choice choice = evaluate_plan(setup, plan);
   if (!choice.candidate.fits) {
-    throw Error(Blame::no_fit, no_fit_text(choice.candidate));
+    throw Error(Blame::no_fit, does_not_fit_text(choice.candidate));
   }
   return choice;
 }

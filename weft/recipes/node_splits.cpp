@@ -139,9 +139,6 @@ class Propagation {
       types.push_back(graph_.values[v].type);
     }
     Splits splits = follow(factors, mesh_, types, inputs);
-    for (std::size_t axis = 0; axis < splits.size(); ++axis) {
-      drop_unless_partial(factors, inputs, axis, splits[axis]);
-    }
     const char letter = tp_ < 0 ? '\0' : hinted_letter(graph_, node);
     if (letter != 0) {
       splits[tp_] = split_factor(letter);
@@ -154,20 +151,6 @@ class Propagation {
     }
     answer = {inputs, splits, place_node(factors, mesh_, splits, node.name), true};
     return {};
-  }
-
-  // Running on partial sums needs all of a linear set to be partial sums; a parameter never is one.
-  static void drop_unless_partial(const Factors& factors, const std::vector<Placements>& inputs,
-                                  std::size_t axis, Split& split) {
-    if (split.kind != Split::Kind::linear) {
-      return;
-    }
-    for (const int i : factors.linear[split.linear_set]) {
-      if (inputs[i].empty() || inputs[i][axis].kind != Placement::Kind::partial) {
-        split = {};
-        return;
-      }
-    }
   }
 
   [[nodiscard]] std::string tp_obstacle(const Node& node, const Factors& factors,

@@ -52,6 +52,21 @@ DeviceId scarcest(const Candidate& c) {
   return worst;
 }
 
+std::string label(const Candidate& c) {
+  return c.recipe.empty() ? c.name : c.recipe;
+}
+
+std::string lack_text(const Candidate& c) {
+  const DeviceId d = scarcest(c);
+  const std::int64_t need = c.peak_memory_bytes[d];
+  const std::int64_t budget = c.plan.memory_budget_bytes[d];
+  return fmt::format(
+      "needs {} on device {}, its budget is {} ({} short). Give more memory (--memory), more "
+      "devices (--cluster), a smaller --batch or --seq",
+      format_bytes(static_cast<double>(need)), c.plan.cluster.devices[d].name,
+      format_bytes(static_cast<double>(budget)), format_bytes(static_cast<double>(need - budget)));
+}
+
 }  // namespace
 
 std::string strategy_name(const StagePlan& stage) {
@@ -155,16 +170,13 @@ std::string compare_text(const std::vector<Candidate>& candidates, const Figures
          fmt::format("\nbound {} (work / peak of all devices)\n", format_seconds(figures.bound_s));
 }
 
-std::string no_fit_text(const Candidate& c) {
-  const DeviceId d = scarcest(c);
-  return fmt::format(
-      "no plan fits: the leanest one ({}) needs {} on device {}, its budget is {} ({} short). Give "
-      "more memory "
-      "(--memory), more devices (--cluster), a smaller --batch or --seq",
-      c.recipe.empty() ? c.name : c.recipe,
-      format_bytes(static_cast<double>(c.peak_memory_bytes[d])), c.plan.cluster.devices[d].name,
-      format_bytes(static_cast<double>(c.plan.memory_budget_bytes[d])),
-      format_bytes(static_cast<double>(c.peak_memory_bytes[d] - c.plan.memory_budget_bytes[d])));
+std::string nothing_fits_text(const Candidate& leanest) {
+  return fmt::format("no plan fits: the leanest one ({}) {}", label(leanest), lack_text(leanest));
+}
+
+std::string does_not_fit_text(const Candidate& candidate) {
+  return fmt::format("the plan ({}) does not fit: it {}; or let weft search a plan",
+                     label(candidate), lack_text(candidate));
 }
 
 }  // namespace weft

@@ -26,7 +26,9 @@ struct Figures {
 /// One row a candidate, fastest first, those that do not fit last.
 [[nodiscard]] std::string compare_text(const std::vector<Candidate>& candidates,
                                        const Figures& figures);
-/// Why nothing fits and what would help.
-[[nodiscard]] std::string no_fit_text(const Candidate& nearest);
+/// What is missing and what would help: of the leanest plan that a search found, or of the one plan
+/// that was asked for.
+[[nodiscard]] std::string nothing_fits_text(const Candidate& leanest);
+[[nodiscard]] std::string does_not_fit_text(const Candidate& candidate);
 
 }  // namespace weft
