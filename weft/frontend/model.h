@@ -6,20 +6,27 @@
 #include <vector>
 
 #include "weft/ops/op.h"
+#include "weft/store/dataset.h"
+#include "weft/store/stored_part.h"
 
 namespace weft {
 
 /// What a user named as MODEL, made definite: the same description always builds the same graph.
 struct Model {
-  std::string description;    // "gpt:layers=12,hidden=768,…", every key given, in a fixed order
-  Graph forward;              // with the batch symbol; inputs "tokens"/"x", "labels", "inv_count"
-  std::int64_t sequence = 0;  // 0: none
-  std::int64_t vocabulary = 0;
+  std::string description = {};  // "gpt:layers=12,hidden=768,…", every key in a fixed order
+  Graph forward = {};            // with the batch symbol
+  SampleKind kind = SampleKind::next_token;
+  std::int64_t sequence = 0;            // tokens of a sample; 0: none
+  std::int64_t target_sequence = 0;     // sequence to sequence: labels of a sample
+  Ints features = {};                   // shape of a sample that is no sequence: [h,w,c] or [n]
+  std::int64_t vocabulary = 0;          // ids and labels are below this
+  std::vector<StoredPart> stored = {};  // where its parameters lie in files of weights
 };
 
 struct ModelOptions {
   std::int64_t sequence = 0;  // 0: the model's own
   DType dtype = DType::f32;
+  double label_smoothing = 0;
 };
 
 /// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json.
