@@ -90,8 +90,8 @@ IdxArray parse_idx(std::span<const std::byte> file, const std::string& name) {
     const std::uint32_t size =
         byte(at) << 24U | byte(at + 1) << 16U | byte(at + 2) << 8U | byte(at + 3);
     array.shape.push_back(size);
-    require(size == 0 || elements <= file.size() / size, "{}: the file is shorter than its header",
-            name);
+    require(size > 0 && elements <= file.size() / size,
+            "{}: the header asks for nothing, or for more than the file has", name);
     elements *= size;
   }
   array.bytes = file.subspan(4 + 4 * rank);

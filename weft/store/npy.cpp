@@ -3,6 +3,7 @@
 // 'shape': (3, 4), } — and the elements.
 #include "weft/store/npy.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <limits>
@@ -131,11 +132,13 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   NpyArray array;
   read_header(text.substr(begin, length), array, name);
   array.bytes = file.subspan(begin + length);
-  // The product stops before it could overflow: no file has more elements than bytes.
+  // Products of any of the dims cannot overflow, whether or not another one is 0.
   std::int64_t elements = 1;
+  std::int64_t largest = 1;
   const auto limit = std::numeric_limits<std::int64_t>::max() / 8;
   for (const std::int64_t size : array.shape) {
-    require(size == 0 || elements <= limit / size, "{}: the shape in the .npy is too large", name);
+    require(size == 0 || largest <= limit / size, "{}: the shape in the .npy is too large", name);
+    largest *= std::max<std::int64_t>(size, 1);
     elements *= size;
   }
   require(static_cast<std::size_t>(elements) * array.width == array.bytes.size(),
