@@ -138,7 +138,7 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const Bert bert = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::masked_token;
+  model.samples = SampleKind::masked_token;
   model.sequence = bert.seq;
   model.vocabulary = bert.vocab;
   BertBuilder builder(bert, model.forward, ops, options);

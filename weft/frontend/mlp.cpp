@@ -69,8 +69,6 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const Mlp mlp = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::classify_vector;
-  model.features = {mlp.inputs};
   model.vocabulary = mlp.outputs;
   MlpBuilder builder(mlp, model.forward, ops, options);
   model.forward.loss = builder.build();

@@ -15,11 +15,10 @@ namespace weft {
 struct Model {
   std::string description = {};  // "gpt:layers=12,hidden=768,…", every key in a fixed order
   Graph forward = {};            // with the batch symbol
-  SampleKind kind = SampleKind::next_token;
-  std::int64_t sequence = 0;            // tokens of a sample; 0: none
-  std::int64_t target_sequence = 0;     // sequence to sequence: labels of a sample
-  Ints features = {};                   // shape of a sample that is no sequence: [h,w,c] or [n]
-  std::int64_t vocabulary = 0;          // ids and labels are below this
+  std::int64_t sequence = 0;     // tokens of a sample; 0: none
+  std::int64_t vocabulary = 0;   // ids and labels are below this
+  /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
+  SampleKind samples = SampleKind::next_token;
   std::vector<StoredPart> stored = {};  // where its parameters lie in files of weights
 };
 

@@ -114,8 +114,6 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const ResNet resnet = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::classify_image;
-  model.features = {resnet.image, resnet.image, resnet.channels};
   model.vocabulary = resnet.classes;
   ResNetBuilder builder(resnet, model.forward, ops, options);
   model.forward.loss = builder.build();

@@ -259,8 +259,6 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const Swin swin = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::classify_image;
-  model.features = {swin.image, swin.image, swin.channels};
   model.vocabulary = swin.classes;
   SwinBuilder builder(swin, model.forward, ops, options);
   model.forward.loss = builder.build();

@@ -208,9 +208,7 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const T5 t5 = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::sequence_to_sequence;
   model.sequence = t5.seq;
-  model.target_sequence = t5.target_seq;
   model.vocabulary = t5.vocab;
   T5Builder builder(t5, model.forward, ops, options);
   model.forward.loss = builder.build();

@@ -80,8 +80,6 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const UNet unet = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::image_to_image;
-  model.features = {unet.image, unet.image, unet.channels};
   UNetBuilder builder(unet, model.forward, ops, options);
   model.forward.loss = builder.build();
   model.stored = builder.stored();

@@ -112,8 +112,6 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const Vgg vgg = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::classify_image;
-  model.features = {vgg.image, vgg.image, vgg.channels};
   model.vocabulary = vgg.classes;
   VggBuilder builder(vgg, model.forward, ops, options);
   model.forward.loss = builder.build();

@@ -130,8 +130,6 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   const Vit vit = parse(settings, options);
   Model model;
   model.description = settings.description();
-  model.kind = SampleKind::classify_image;
-  model.features = {vit.image, vit.image, vit.channels};
   model.vocabulary = vit.classes;
   VitBuilder builder(vit, model.forward, ops, options);
   model.forward.loss = builder.build();
