@@ -161,16 +161,17 @@ ValueId Network::conv(ValueId x, const std::string& name, const ConvOptions& o) 
                                    static_cast<double>(o.to * o.kernel * o.kernel));
   const ValueId weight = parameter(name + ".weight", {o.to, from, o.kernel, o.kernel},
                                    {.kind = Init::Kind::normal, .std_dev = std_dev});
-  std::vector<ValueId> inputs = {x, weight};
-  if (o.bias) {
-    inputs.push_back(parameter(name + ".bias", {o.to}, {}));
+  const ValueId bias = o.bias ? parameter(name + ".bias", {o.to}, {}) : -1;
+  Attrs attrs = hint(o.parallel);
+  attrs.emplace("stride", Ints{o.stride, o.stride});
+  attrs.emplace("padding", Ints{o.padding, o.padding, o.padding, o.padding});
+  attrs.emplace("dilation", Ints{1, 1});
+  attrs.emplace("groups", o.groups);
+  if (bias < 0 || o.parallel == Parallel::row) {
+    const ValueId y = build_.emit("conv", {x, weight}, attrs, name);
+    return bias < 0 ? y : add(y, bias, name + "_bias");
   }
-  return build_.emit("conv", inputs,
-                     {{"stride", Ints{o.stride, o.stride}},
-                      {"padding", Ints{o.padding, o.padding, o.padding, o.padding}},
-                      {"dilation", Ints{1, 1}},
-                      {"groups", o.groups}},
-                     name);
+  return build_.emit("conv", {x, weight, bias}, attrs, name);
 }
 
 ValueId Network::max_pool(ValueId x, const std::string& name, const PoolOptions& o) {

@@ -40,6 +40,7 @@ struct ConvOptions {
   std::int64_t padding = 0;
   std::int64_t groups = 1;
   bool bias = false;
+  Parallel parallel = Parallel::none;  // column or row
 };
 
 /// Writes a model layer by layer: nodes, parameters, and where each parameter lies in files of

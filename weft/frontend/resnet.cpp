@@ -90,17 +90,22 @@ class ResNetBuilder {
   }
 
   ValueId basic(ValueId x, std::int64_t to, std::int64_t stride) {
-    x = conv_norm(x, "layer.0", {.to = to, .kernel = 3, .stride = stride, .padding = 1});
+    x = conv_norm(
+        x, "layer.0",
+        {.to = to, .kernel = 3, .stride = stride, .padding = 1, .parallel = Parallel::column});
     x = net_.activation(x, "relu", "layer.0.act");
-    return conv_norm(x, "layer.1", {.to = to, .kernel = 3, .padding = 1});
+    return conv_norm(x, "layer.1",
+                     {.to = to, .kernel = 3, .padding = 1, .parallel = Parallel::row});
   }
 
   ValueId bottleneck(ValueId x, std::int64_t to, std::int64_t stride) {
     const auto inner = static_cast<std::int64_t>(static_cast<double>(to / 4) * m_.width);
     const auto wide = static_cast<std::int64_t>(static_cast<double>(inner) * m_.widen);
-    x = conv_norm(x, "layer.0", {.to = inner, .kernel = 1});
+    x = conv_norm(x, "layer.0", {.to = inner, .kernel = 1, .parallel = Parallel::column});
     x = net_.activation(x, "relu", "layer.0.act");
-    x = conv_norm(x, "layer.1", {.to = wide, .kernel = 3, .stride = stride, .padding = 1});
+    x = conv_norm(
+        x, "layer.1",
+        {.to = wide, .kernel = 3, .stride = stride, .padding = 1, .parallel = Parallel::row});
     x = net_.activation(x, "relu", "layer.1.act");
     return conv_norm(x, "layer.2", {.to = to, .kernel = 1});
   }

@@ -66,7 +66,12 @@ class UNetBuilder {
  private:
   ValueId convolutions(ValueId x, std::int64_t to) {
     for (const std::string i : {"0", "1"}) {
-      x = net_.conv(x, "conv." + i, {.to = to, .kernel = 3, .padding = 1, .bias = true});
+      x = net_.conv(x, "conv." + i,
+                    {.to = to,
+                     .kernel = 3,
+                     .padding = 1,
+                     .bias = true,
+                     .parallel = i == "0" ? Parallel::column : Parallel::row});
       x = net_.activation(net_.group_norm(x, "norm." + i, m_.groups), "silu", "act." + i);
     }
     return x;

@@ -59,7 +59,11 @@ class VggBuilder {
       net_.layer(fmt::format("stage.{}", stage), "features.");
       for (std::int64_t i = 0; i < m_.depths[stage]; ++i) {
         x = net_.conv(x, fmt::format("{}", number++),
-                      {.to = m_.sizes[stage], .kernel = 3, .padding = 1, .bias = true});
+                      {.to = m_.sizes[stage],
+                       .kernel = 3,
+                       .padding = 1,
+                       .bias = true,
+                       .parallel = i % 2 == 0 ? Parallel::column : Parallel::row});
         if (m_.norm) {
           x = net_.batch_norm(x, fmt::format("{}", number++));
         }
