@@ -39,4 +39,32 @@ Tensors attention_backward_kernel(const KernelCall& call);
 Tensors cross_entropy_kernel(const KernelCall& call);
 Tensors cross_entropy_backward_kernel(const KernelCall& call);
 
+// General tensor ops.
+Tensors arg_max_kernel(const KernelCall& call);
+Tensors binary_kernel(const KernelCall& call);
+Tensors binary_backward_kernel(const KernelCall& call);
+Tensors cumsum_kernel(const KernelCall& call);
+Tensors gather_kernel(const KernelCall& call);
+Tensors gather_backward_kernel(const KernelCall& call);
+Tensors gather_elements_kernel(const KernelCall& call);
+Tensors gather_elements_backward_kernel(const KernelCall& call);
+Tensors gather_nd_kernel(const KernelCall& call);
+Tensors gather_nd_backward_kernel(const KernelCall& call);
+Tensors iota_kernel(const KernelCall& call);
+Tensors mask_kernel(const KernelCall& call);
+Tensors one_hot_kernel(const KernelCall& call);
+Tensors pad_kernel(const KernelCall& call);
+Tensors pad_backward_kernel(const KernelCall& call);
+Tensors reduce_kernel(const KernelCall& call);
+Tensors reduce_backward_kernel(const KernelCall& call);
+Tensors roll_kernel(const KernelCall& call);
+Tensors scatter_elements_kernel(const KernelCall& call);
+Tensors scatter_nd_kernel(const KernelCall& call);
+Tensors slice_kernel(const KernelCall& call);
+Tensors slice_backward_kernel(const KernelCall& call);
+Tensors top_k_kernel(const KernelCall& call);
+Tensors unary_kernel(const KernelCall& call);
+Tensors unary_backward_kernel(const KernelCall& call);
+Tensors where_kernel(const KernelCall& call);
+
 }  // namespace weft::ops
