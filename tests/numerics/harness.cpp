@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "tests/numerics/moe_cases.h"
 #include "weft/ops/rules.h"
 
 namespace weft {
@@ -19,6 +20,9 @@ Threads::~Threads() {
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
   for (OpCase& c : dense_cases()) {
+    cases.push_back(std::move(c));
+  }
+  for (OpCase& c : moe_cases()) {
     cases.push_back(std::move(c));
   }
   for (OpCase& c : cases) {
@@ -110,6 +114,7 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_moe_inputs(c, inputs);
   return inputs;
 }
 
@@ -152,7 +157,8 @@ std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
 }
 
 bool has_no_gradient(const std::string& op, std::size_t input) {
-  return op == "cross_entropy" && input == 2;
+  return (op == "cross_entropy" && input == 2) || (op == "balance_loss" && input > 0) ||
+         (op == "moe_route" && input == 1);
 }
 
 }  // namespace weft

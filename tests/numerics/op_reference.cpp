@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/numerics/harness.h"
+#include "tests/numerics/moe_cases.h"
 
 namespace weft {
 namespace {
@@ -199,6 +200,7 @@ Table make_table() {
   table["softmax"] = softmax;
   table["attention"] = attention;
   table["cross_entropy"] = cross_entropy;
+  add_moe_references(table);
   return table;
 }
 

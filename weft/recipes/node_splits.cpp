@@ -11,13 +11,16 @@
 namespace weft {
 namespace {
 
-// The letter that a linear's hint means, 0 if it has none. Tokens are the dim in front of the last,
-// if that is not the batch itself.
+// The letter that the hint of a linear or of a layer of experts means, 0 if it has none. Tokens are
+// the dim in front of the last, if that is not the batch itself.
 char hinted_letter(const Graph& graph, const Node& node) {
-  if (node.op != "linear" || !has_attr(node.attrs, "parallel")) {
+  if ((node.op != "linear" && node.op != "moe_dispatch") || !has_attr(node.attrs, "parallel")) {
     return 0;
   }
   const std::string& hint = attr_text(node.attrs, "parallel");
+  if (node.op == "moe_dispatch") {
+    return hint == "experts" ? 'e' : 0;
+  }
   if (hint == "column") {
     return 'n';
   }
@@ -139,6 +142,11 @@ class Propagation {
       types.push_back(graph_.values[v].type);
     }
     Splits splits = follow(factors, mesh_, types, inputs);
+    if (dp_ >= 0 && node.op == "moe_dispatch") {
+      // Each replica takes its part of every expert's slots. No input has that letter, so it cannot
+      // follow; to send the tokens is less than to sum slots that each replica filled in part.
+      splits[dp_] = split_factor('c');
+    }
     const char letter = tp_ < 0 ? '\0' : hinted_letter(graph_, node);
     if (letter != 0) {
       splits[tp_] = split_factor(letter);
@@ -173,6 +181,7 @@ class Propagation {
                : fmt::format("tp={} does not divide the {} {} of {}", parts, size.size,
                              letter == 'n'   ? "outputs"
                              : letter == 'k' ? "inputs"
+                             : letter == 'e' ? "experts"
                                              : "tokens",
                              node.name);
   }
