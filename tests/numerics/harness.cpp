@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "tests/numerics/moe_cases.h"
 #include "weft/ops/rules.h"
 
 namespace weft {
@@ -18,7 +19,7 @@ Threads::~Threads() {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
-  for (const auto make : {dense_cases, generic_cases}) {
+  for (const auto make : {dense_cases, generic_cases, moe_cases}) {
     for (OpCase& c : make()) {
       cases.push_back(std::move(c));
     }
@@ -115,6 +116,7 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_moe_inputs(c, inputs);
   return inputs;
 }
 
@@ -158,7 +160,8 @@ std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
 
 bool has_no_gradient(const OpCase& c, std::size_t input) {
   return c.flat || !ops::is_floating(c.inputs[input].dtype) ||
-         (c.op == "cross_entropy" && input == 2);
+         (c.op == "cross_entropy" && input == 2) || (c.op == "balance_loss" && input > 0) ||
+         (c.op == "moe_route" && input == 1);
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/numerics/harness.h"
+#include "tests/numerics/moe_cases.h"
 
 namespace weft {
 namespace {
@@ -200,6 +201,7 @@ Table make_table() {
   table["attention"] = attention;
   table["cross_entropy"] = cross_entropy;
   add_generic_references(table);
+  add_moe_references(table);
   return table;
 }
 

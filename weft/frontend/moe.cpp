@@ -52,12 +52,10 @@ ValueId stack(Network& net, const std::string& name, const MoeOptions& o, const 
                       {.kind = Init::Kind::normal, .std_dev = kStdDev});
 }
 
-ValueId product(Network& net, ValueId x, ValueId weights, const std::string& name,
-                const std::string& parallel) {
-  return net.build().emit(
-      "matmul", {x, weights},
-      {{"transpose_a", std::int64_t{0}}, {"transpose_b", std::int64_t{1}}, {"parallel", parallel}},
-      name);
+ValueId product(Network& net, ValueId x, ValueId weights, const std::string& name) {
+  return net.build().emit("matmul", {x, weights},
+                          {{"transpose_a", std::int64_t{0}}, {"transpose_b", std::int64_t{1}}},
+                          name);
 }
 
 /// The router is a small linear whose stored name need not be the node's.
@@ -81,7 +79,7 @@ ValueId experts(Network& net, ValueId slots, const std::string& name, const MoeO
   const std::int64_t hidden = net.features(slots);
   const auto widened = [&](const std::string& what, const std::string& node) {
     const ValueId weights = stack(net, name, o, what, o.ffn, hidden);
-    return product(net, slots, weights, name + ".experts." + node, "column");
+    return product(net, slots, weights, name + ".experts." + node);
   };
   ValueId inner = -1;
   if (o.gated) {
@@ -92,7 +90,7 @@ ValueId experts(Network& net, ValueId slots, const std::string& name, const MoeO
     inner = net.activation(widened(o.up, "widening"), o.act, name + ".experts.act");
   }
   const ValueId down = stack(net, name, o, o.down, hidden, o.ffn);
-  return product(net, inner, down, name + ".experts.narrowing", "row");
+  return product(net, inner, down, name + ".experts.narrowing");
 }
 
 }  // namespace
@@ -108,7 +106,8 @@ MoeResult moe(Network& net, ValueId x, const std::string& name, const MoeOptions
       name + ".route");
   const ValueId slots =
       b.emit("moe_dispatch", {x, route[1], route[2]},
-             {{"experts", o.experts}, {"capacity", capacity}}, name + ".dispatch");
+             {{"experts", o.experts}, {"capacity", capacity}, {"parallel", std::string("experts")}},
+             name + ".dispatch");
   const ValueId y = experts(net, slots, name, o);
   MoeResult result;
   result.output = b.emit("moe_combine", {y, route[1], route[2], route[0]}, {}, name + ".combine");

@@ -52,6 +52,18 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"unary", ops::unary_kernel},
       {"unary_backward", ops::unary_backward_kernel},
       {"where", ops::where_kernel},
+
+      {"balance_loss", ops::balance_loss_kernel},
+      {"balance_loss_backward", ops::balance_loss_backward_kernel},
+      {"moe_combine", ops::moe_combine_kernel},
+      {"moe_combine_backward", ops::moe_combine_backward_kernel},
+      {"moe_dispatch", ops::moe_dispatch_kernel},
+      {"moe_dispatch_backward", ops::moe_dispatch_backward_kernel},
+      {"moe_route", ops::moe_route_kernel},
+      {"moe_route_backward", ops::moe_route_backward_kernel},
+      {"relative_buckets", ops::relative_buckets_kernel},
+      {"window_index", ops::window_index_kernel},
+      {"window_mask", ops::window_mask_kernel},
   };
   return kTable;
 }

@@ -71,5 +71,16 @@ namespace weft::ops {
 [[nodiscard]] OpDef unary();
 [[nodiscard]] OpDef unary_backward();
 [[nodiscard]] OpDef where();
+[[nodiscard]] OpDef balance_loss();
+[[nodiscard]] OpDef balance_loss_backward();
+[[nodiscard]] OpDef moe_combine();
+[[nodiscard]] OpDef moe_combine_backward();
+[[nodiscard]] OpDef moe_dispatch();
+[[nodiscard]] OpDef moe_dispatch_backward();
+[[nodiscard]] OpDef moe_route();
+[[nodiscard]] OpDef moe_route_backward();
+[[nodiscard]] OpDef relative_buckets();
+[[nodiscard]] OpDef window_index();
+[[nodiscard]] OpDef window_mask();
 
 }  // namespace weft::ops

@@ -66,5 +66,16 @@ Tensors top_k_kernel(const KernelCall& call);
 Tensors unary_kernel(const KernelCall& call);
 Tensors unary_backward_kernel(const KernelCall& call);
 Tensors where_kernel(const KernelCall& call);
+Tensors balance_loss_kernel(const KernelCall& call);
+Tensors balance_loss_backward_kernel(const KernelCall& call);
+Tensors moe_combine_kernel(const KernelCall& call);
+Tensors moe_combine_backward_kernel(const KernelCall& call);
+Tensors moe_dispatch_kernel(const KernelCall& call);
+Tensors moe_dispatch_backward_kernel(const KernelCall& call);
+Tensors moe_route_kernel(const KernelCall& call);
+Tensors moe_route_backward_kernel(const KernelCall& call);
+Tensors relative_buckets_kernel(const KernelCall& call);
+Tensors window_index_kernel(const KernelCall& call);
+Tensors window_mask_kernel(const KernelCall& call);
 
 }  // namespace weft::ops

@@ -72,6 +72,18 @@ OpTable builtin_ops() {
       ops::unary,
       ops::unary_backward,
       ops::where,
+
+      ops::balance_loss,
+      ops::balance_loss_backward,
+      ops::moe_combine,
+      ops::moe_combine_backward,
+      ops::moe_dispatch,
+      ops::moe_dispatch_backward,
+      ops::moe_route,
+      ops::moe_route_backward,
+      ops::relative_buckets,
+      ops::window_index,
+      ops::window_mask,
   };
   OpTable table;
   for (const Make make : kMakers) {

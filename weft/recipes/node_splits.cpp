@@ -19,7 +19,7 @@ struct HintedOp {
   char row = 0;
 };
 constexpr std::array<HintedOp, 3> kHintedOps = {
-    {{"linear", 'n', 'k'}, {"matmul", 'n', 'k'}, {"conv", 'o', 'c'}}};
+    {{"linear", 'n', 'k'}, {"conv", 'o', 'c'}, {"moe_dispatch", 'e', 0}}};
 
 // The letter that a node's hint means, 0 if it has none. Tokens are the dim in front of the last,
 // if that is not the batch itself.
@@ -29,7 +29,7 @@ char hinted_letter(const Graph& graph, const Node& node) {
     return 0;
   }
   const std::string& hint = attr_text(node.attrs, "parallel");
-  if (hint == "column") {
+  if (hint == "column" || hint == "experts") {
     return hinted->column;
   }
   if (hint == "row") {
@@ -150,6 +150,11 @@ class Propagation {
       types.push_back(graph_.values[v].type);
     }
     Splits splits = follow(factors, mesh_, types, inputs);
+    if (dp_ >= 0 && node.op == "moe_dispatch") {
+      // Each replica takes its part of every expert's slots. No input has that letter, so it cannot
+      // follow; to send the tokens is less than to sum slots that each replica filled in part.
+      splits[dp_] = split_factor('c');
+    }
     const char letter = tp_ < 0 ? '\0' : hinted_letter(graph_, node);
     if (letter != 0) {
       splits[tp_] = split_factor(letter);
@@ -184,6 +189,7 @@ class Propagation {
                : fmt::format("tp={} does not divide the {} {} of {}", parts, size.size,
                              letter == 's'                    ? "tokens"
                              : letter == 'n' || letter == 'o' ? "outputs"
+                             : letter == 'e'                  ? "experts"
                                                               : "inputs",
                              node.name);
   }
