@@ -18,8 +18,10 @@ Threads::~Threads() {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
-  for (OpCase& c : dense_cases()) {
-    cases.push_back(std::move(c));
+  for (const auto make : {dense_cases, vision_cases}) {
+    for (OpCase& c : make()) {
+      cases.push_back(std::move(c));
+    }
   }
   for (OpCase& c : cases) {
     for (TensorType& type : c.inputs) {
@@ -41,6 +43,9 @@ OpCase in_f32(const OpCase& c) {
   OpCase narrow = c;
   for (TensorType& type : narrow.inputs) {
     type.dtype = type.dtype == DType::f64 ? DType::f32 : type.dtype;
+  }
+  for (const std::size_t i : c.f64_inputs) {
+    narrow.inputs[i].dtype = DType::f64;
   }
   const auto dtype = narrow.attrs.find("dtype");
   if (dtype != narrow.attrs.end() && attr_text(narrow.attrs, "dtype") == "f64") {
@@ -84,6 +89,23 @@ void set(at::Tensor& scalar, double value) {
   scalar.fill_(value);
 }
 
+// Batch norm: numbers of rows, and squares that are no less than those of a mean.
+void set_statistics(const OpCase& c, Tensors& inputs) {
+  if (c.op == "batch_norm_moments") {
+    set(inputs[2], 12);
+    inputs[1] = inputs[0] * inputs[0] / 12 + at::abs(inputs[1]);
+  }
+  if (c.op == "batch_norm" || c.op == "batch_norm_input_grad") {
+    set(inputs[c.f64_inputs[0]], 12);
+  }
+  if (c.op == "batch_norm_inference") {
+    inputs[2].abs_();
+  }
+  if (c.op == "batch_norm_inference_backward") {
+    inputs[3].abs_();
+  }
+}
+
 }  // namespace
 
 Tensors inputs_of_case(const OpCase& c) {
@@ -110,6 +132,7 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_statistics(c, inputs);
   return inputs;
 }
 
@@ -152,7 +175,12 @@ std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
 }
 
 bool has_no_gradient(const std::string& op, std::size_t input) {
-  return op == "cross_entropy" && input == 2;
+  return (op == "cross_entropy" && input == 2) ||
+         (op == "batch_norm_inference" && (input == 1 || input == 2));
+}
+
+bool is_part_of_composition(const std::string& op) {
+  return op == "batch_norm" || op == "batch_norm_input_grad";
 }
 
 }  // namespace weft

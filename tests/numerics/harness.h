@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -54,12 +55,18 @@ class Threads {
 [[nodiscard]] std::size_t differentiable_outputs(const OpCall& call, const std::string& op);
 
 /// Floating inputs that are no function of parameters, so that gradients ignore them:
-/// cross_entropy's inv_count.
+/// cross_entropy's inv_count, the given statistics of batch_norm_inference.
 [[nodiscard]] bool has_no_gradient(const std::string& op, std::size_t input);
+
+/// Ops whose gradient is that of several nodes together, so that only a test of these can check it:
+/// batch norm (vision_test.cpp).
+[[nodiscard]] bool is_part_of_composition(const std::string& op);
 
 /// A libtorch composition of an op's definition that shares no code with its kernel. Null if there
 /// is none.
 using Reference = Tensors (*)(const OpCall& call, const Tensors& inputs);
+using References = std::map<std::string, Reference>;
+void add_vision_references(References& table);
 [[nodiscard]] Reference find_reference(const std::string& op);
 
 }  // namespace weft

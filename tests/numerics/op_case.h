@@ -18,11 +18,14 @@ struct OpCase {
   /// Integer inputs are drawn in [0, int_limit).
   std::int64_t int_limit = 1;
   std::string note = {};
+  /// Inputs that are f64 whatever the dtype of the others.
+  std::vector<std::size_t> f64_inputs = {};
 };
 
 /// Cases of the elementwise and shape ops, and of the others. Every op of the table has at least
 /// one.
 [[nodiscard]] std::vector<OpCase> elementwise_cases();
 [[nodiscard]] std::vector<OpCase> dense_cases();
+[[nodiscard]] std::vector<OpCase> vision_cases();
 
 }  // namespace weft

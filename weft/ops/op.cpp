@@ -60,6 +60,8 @@ OpTable builtin_ops() {
       ops::group_norm_backward,
       ops::max_pool,
       ops::max_pool_backward,
+      ops::resize,
+      ops::resize_backward,
       ops::upsample,
       ops::upsample_backward,
   };
