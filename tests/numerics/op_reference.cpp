@@ -202,6 +202,7 @@ Table make_table() {
   table["cross_entropy"] = cross_entropy;
   add_generic_references(table);
   add_moe_references(table);
+  add_vision_references(table);
   return table;
 }
 
