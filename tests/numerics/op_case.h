@@ -24,5 +24,6 @@ struct OpCase {
 /// one.
 [[nodiscard]] std::vector<OpCase> elementwise_cases();
 [[nodiscard]] std::vector<OpCase> dense_cases();
+[[nodiscard]] std::vector<OpCase> attention_cases();
 
 }  // namespace weft

@@ -41,4 +41,10 @@ namespace weft::ops {
 [[nodiscard]] OpDef adamw();
 [[nodiscard]] OpDef sgd();
 
+[[nodiscard]] OpDef gated();
+[[nodiscard]] OpDef gated_backward();
+[[nodiscard]] OpDef rms_norm();
+[[nodiscard]] OpDef rms_norm_backward();
+[[nodiscard]] OpDef rotary();
+
 }  // namespace weft::ops

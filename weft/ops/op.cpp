@@ -42,6 +42,11 @@ OpTable builtin_ops() {
       ops::clip_scale,
       ops::adamw,
       ops::sgd,
+      ops::gated,
+      ops::gated_backward,
+      ops::rms_norm,
+      ops::rms_norm_backward,
+      ops::rotary,
   };
   OpTable table;
   for (const Make make : kMakers) {
