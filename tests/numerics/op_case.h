@@ -35,5 +35,6 @@ struct OpCase {
 [[nodiscard]] std::vector<OpCase> dense_cases();
 [[nodiscard]] std::vector<OpCase> generic_cases();
 [[nodiscard]] std::vector<OpCase> vision_cases();
+[[nodiscard]] std::vector<OpCase> attention_cases();
 
 }  // namespace weft

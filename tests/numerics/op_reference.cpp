@@ -34,10 +34,6 @@ at::Tensor uniforms(at::IntArrayRef shape) {
   return drawn;
 }
 
-at::Tensor dropped(const at::Tensor& x, double p) {
-  return at::where(uniforms(x.sizes()) >= p, x / (1 - p), at::zeros_like(x));
-}
-
 Tensors gelu(const OpCall& call, const Tensors& in) {
   const at::Tensor& x = in[0];
   if (attr_int(call.attrs, "tanh") == 0) {
@@ -154,6 +150,7 @@ Tensors cross_entropy(const OpCall& call, const Tensors& in) {
 }
 
 using Table = References;
+using Table = std::map<std::string, Reference>;
 
 void add_elementwise(Table& table) {
   table["relu"] = [](const OpCall&, const Tensors& in) { return Tensors{in[0] * (in[0] > 0)}; };
@@ -203,10 +200,15 @@ Table make_table() {
   add_generic_references(table);
   add_moe_references(table);
   add_vision_references(table);
+  add_attention_references(table);
   return table;
 }
 
 }  // namespace
+
+at::Tensor dropped(const at::Tensor& x, double p) {
+  return at::where(uniforms(x.sizes()) >= p, x / (1 - p), at::zeros_like(x));
+}
 
 Reference find_reference(const std::string& op) {
   static const Table kTable = make_table();

@@ -85,6 +85,11 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"resize_backward", ops::resize_backward_kernel},
       {"upsample", ops::upsample_kernel},
       {"upsample_backward", ops::upsample_backward_kernel},
+      {"gated", ops::gated_kernel},
+      {"gated_backward", ops::gated_backward_kernel},
+      {"rms_norm", ops::rms_norm_kernel},
+      {"rms_norm_backward", ops::rms_norm_backward_kernel},
+      {"rotary", ops::rotary_kernel},
   };
   return kTable;
 }

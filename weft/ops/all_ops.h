@@ -105,4 +105,10 @@ namespace weft::ops {
 [[nodiscard]] OpDef window_index();
 [[nodiscard]] OpDef window_mask();
 
+[[nodiscard]] OpDef gated();
+[[nodiscard]] OpDef gated_backward();
+[[nodiscard]] OpDef rms_norm();
+[[nodiscard]] OpDef rms_norm_backward();
+[[nodiscard]] OpDef rotary();
+
 }  // namespace weft::ops

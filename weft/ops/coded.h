@@ -99,5 +99,10 @@ Tensors resize_kernel(const KernelCall& call);
 Tensors resize_backward_kernel(const KernelCall& call);
 Tensors upsample_kernel(const KernelCall& call);
 Tensors upsample_backward_kernel(const KernelCall& call);
+Tensors gated_kernel(const KernelCall& call);
+Tensors gated_backward_kernel(const KernelCall& call);
+Tensors rms_norm_kernel(const KernelCall& call);
+Tensors rms_norm_backward_kernel(const KernelCall& call);
+Tensors rotary_kernel(const KernelCall& call);
 
 }  // namespace weft::ops

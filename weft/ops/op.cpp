@@ -106,6 +106,11 @@ OpTable builtin_ops() {
       ops::resize_backward,
       ops::upsample,
       ops::upsample_backward,
+      ops::gated,
+      ops::gated_backward,
+      ops::rms_norm,
+      ops::rms_norm_backward,
+      ops::rotary,
   };
   OpTable table;
   for (const Make make : kMakers) {
