@@ -67,7 +67,11 @@ WorkerJob prepare_job(const WorkerOptions& options, int world) {
   job.ops = builtin_ops();
   job.plan = read_plan(options.plan);
   job.model = load_model(job.plan.model.description,
-                         {.sequence = job.plan.sequence, .dtype = job.plan.dtype}, job.ops);
+                         {.sequence = job.plan.sequence,
+                          .dtype = job.plan.dtype,
+                          .freeze = job.plan.model.freeze,
+                          .label_smoothing = job.plan.model.label_smoothing},
+                         job.ops);
   const std::string hash = hash_hex(hash_text(format_graph(job.model.forward)));
   require(
       hash == job.plan.model.hash,

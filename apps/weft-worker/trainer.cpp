@@ -51,9 +51,8 @@ class Trainer {
                    .devices = job.devices,
                    .seed = job.plan.seed},
                   communicator_) {
-    rate_ = {.peak = options.learning_rate >= 0         ? options.learning_rate
-                     : job.plan.optimizer.name == "sgd" ? 0.1
-                                                        : 3e-4,
+    rate_ = {.peak = options.learning_rate >= 0 ? options.learning_rate
+                                                : default_learning_rate(job.plan.optimizer.name),
              .schedule = options.schedule,
              .warmup = options.warmup,
              .steps = options.steps};

@@ -23,7 +23,14 @@ struct TaskOptions {
   std::string dtype;
   std::string optimizer = "adamw";
   std::optional<double> weight_decay;
+  std::optional<double> beta1;
+  std::optional<double> beta2;
+  std::optional<double> momentum;
+  std::optional<double> epsilon;
+  bool nesterov = false;
   double clip = 0;
+  double label_smoothing = 0;
+  std::vector<std::string> freeze;
   std::uint64_t seed = 0;
   std::string recipe;
   bool json = false;

@@ -48,7 +48,7 @@ Choice choose(const TrainOptions& options, Setup& setup) {
 }
 
 std::vector<std::string> worker_arguments(const TrainOptions& options, const Plan& plan) {
-  const double lr = options.lr.value_or(plan.optimizer.name == "sgd" ? 0.1 : 3e-4);
+  const double lr = options.lr.value_or(default_learning_rate(plan.optimizer.name));
   require(std::isfinite(lr) && lr >= 0, "--lr {}: a rate is a number from 0", lr);
   std::vector<std::string> words = {"--data",     options.data,
                                     "--steps",    fmt::format("{}", options.steps),
@@ -229,7 +229,9 @@ void add_train(CLI::App& app, Command& run) {
   command->add_option("--plan", options->plan, "train with this plan instead of searching one");
   command->add_option("--data", options->data, "text:FILE, tokens:FILE.bin or synthetic");
   command->add_option("--steps", options->steps, "how many steps");
-  command->add_option("--lr", options->lr, "default: 3e-4 with adamw, 0.1 with sgd");
+  command->add_option("--lr", options->lr,
+                      "default: 3e-4 with adamw and adam, 0.1 with sgd, "
+                      "1e-4 with lion, 1e-3 with adafactor");
   command->add_option("--schedule", options->schedule, "cosine | linear | constant");
   command->add_option("--warmup", options->warmup, "steps in which the rate rises from 0");
   command->add_option("--save", options->save, "folder for checkpoints");

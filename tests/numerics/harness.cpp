@@ -21,6 +21,9 @@ std::vector<OpCase> all_cases() {
   for (OpCase& c : dense_cases()) {
     cases.push_back(std::move(c));
   }
+  for (OpCase& c : training_cases()) {
+    cases.push_back(std::move(c));
+  }
   for (OpCase& c : cases) {
     for (TensorType& type : c.inputs) {
       type = bind(type, 4);
@@ -110,6 +113,7 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_training_inputs(c, inputs);
   return inputs;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -61,5 +62,9 @@ class Threads {
 /// is none.
 using Reference = Tensors (*)(const OpCall& call, const Tensors& inputs);
 [[nodiscard]] Reference find_reference(const std::string& op);
+
+/// Of the optimizers besides adamw and sgd: references, and inputs that must not be any numbers.
+[[nodiscard]] std::map<std::string, Reference> training_references();
+void set_training_inputs(const OpCase& c, Tensors& inputs);
 
 }  // namespace weft

@@ -24,5 +24,7 @@ struct OpCase {
 /// one.
 [[nodiscard]] std::vector<OpCase> elementwise_cases();
 [[nodiscard]] std::vector<OpCase> dense_cases();
+/// Optimizers besides adamw and sgd.
+[[nodiscard]] std::vector<OpCase> training_cases();
 
 }  // namespace weft

@@ -41,4 +41,13 @@ namespace weft::ops {
 [[nodiscard]] OpDef adamw();
 [[nodiscard]] OpDef sgd();
 
+// Optimizers besides adamw and sgd.
+[[nodiscard]] OpDef adafactor();
+[[nodiscard]] OpDef adafactor_average();
+[[nodiscard]] OpDef adafactor_moment();
+[[nodiscard]] OpDef adafactor_norm();
+[[nodiscard]] OpDef adafactor_row_mean();
+[[nodiscard]] OpDef adam();
+[[nodiscard]] OpDef lion();
+
 }  // namespace weft::ops

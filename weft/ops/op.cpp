@@ -42,6 +42,13 @@ OpTable builtin_ops() {
       ops::clip_scale,
       ops::adamw,
       ops::sgd,
+      ops::adafactor,
+      ops::adafactor_average,
+      ops::adafactor_moment,
+      ops::adafactor_norm,
+      ops::adafactor_row_mean,
+      ops::adam,
+      ops::lion,
   };
   OpTable table;
   for (const Make make : kMakers) {

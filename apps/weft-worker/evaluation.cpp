@@ -1,0 +1,42 @@
+#include "weft/kernels/torch_headers.h"
+
+#include "evaluation.h"
+
+#include <algorithm>
+
+#include "weft/base/error.h"
+#include "weft/runtime/communicator.h"
+
+namespace weft {
+
+Evaluation::Evaluation(const WorkerJob& job, const Executor& training, Communicator& communicator)
+    : executor_({.program = job.evaluation.value().program,
+                 .graph = job.evaluation.value().graph,
+                 .ops = job.ops,
+                 .devices = job.devices,
+                 .seed = job.plan.seed,
+                 .shares = &training},
+                communicator) {
+}
+
+// A batch's loss is the mean over its own labels, so it counts by their number.
+EvaluationResult Evaluation::run(const std::function<SampleBatch(std::int64_t)>& batch,
+                                 std::int64_t count) {
+  EvaluationResult result;
+  double sum = 0;
+  double counted = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const SampleBatch samples = batch(i);
+    const StepResult step = executor_.run_step({.step = i + 1, .batch = &samples});
+    result.peak_memory_bytes = std::max(result.peak_memory_bytes, step.peak_memory_bytes);
+    result.seconds += step.seconds;
+    if (step.loss) {
+      sum += *step.loss * static_cast<double>(samples.counted);
+      counted += static_cast<double>(samples.counted);
+      result.loss = sum / std::max(counted, 1.0);
+    }
+  }
+  return result;
+}
+
+}  // namespace weft
