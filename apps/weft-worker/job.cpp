@@ -47,16 +47,45 @@ void check_memory(const WorkerJob& job) {
   refuse(Blame::no_fit, "the plan does not fit in memory", found);
 }
 
-DatasetOptions data_options(const WorkerJob& job) {
-  DatasetOptions options{.sequence = job.model.sequence,
-                         .features = 0,
+// The inputs of the graph say what a sample is; only whether tokens are hidden or followed is the
+// model's own word.
+DatasetOptions data_options(const WorkerJob& job, const WorkerOptions& worker) {
+  DatasetOptions options{.kind = job.model.samples,
+                         .sequence = job.model.sequence,
                          .vocabulary = job.model.vocabulary,
+                         .held_out = worker.held_out,
+                         .tokenizer = worker.tokenizer,
                          .seed = job.plan.seed};
-  for (const Value& value : job.model.forward.values) {
-    if (value.kind == ValueKind::input && value.name == "x") {
-      options.features = bind(value.type, 1).elements();
+  const auto shape_of = [&](const std::string& name) {
+    for (const Value& value : job.model.forward.values) {
+      if (value.kind == ValueKind::input && value.name == name) {
+        return bind(value.type.shape, 1);
+      }
     }
+    return Shape();
+  };
+  if (const Shape decoder = shape_of("decoder_tokens"); decoder.size() == 2) {
+    options.kind = SampleKind::sequence_to_sequence;
+    options.target_sequence = decoder[1].size;
   }
+  const Shape x = shape_of("x");
+  if (x.empty()) {
+    return options;
+  }
+  options.sequence = 0;
+  if (x.size() != 4) {
+    options.kind = SampleKind::classify_vector;
+    options.features = TensorType{.shape = x}.elements();
+    return options;
+  }
+  const Shape targets = shape_of("targets");
+  require(targets.empty() || targets == x,
+          "the model makes targets {} of images {}: no data set has those", format_shape(targets),
+          format_shape(x));
+  options.kind = targets.empty() ? SampleKind::classify_image : SampleKind::image_to_image;
+  options.height = x[1].size;
+  options.width = x[2].size;
+  options.channels = x[3].size;
   return options;
 }
 
@@ -91,7 +120,7 @@ WorkerJob prepare_job(const WorkerOptions& options, int world) {
   job.predicted_peak_bytes = peak_memory(
       job.program, static_cast<int>(job.plan.cluster.devices.size()), job.graph, job.ops);
   check_memory(job);
-  job.data = open_dataset(options.data, data_options(job));
+  job.data = open_dataset(options.data, data_options(job, options));
   return job;
 }
 

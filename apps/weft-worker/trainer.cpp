@@ -19,6 +19,7 @@
 #include "weft/runtime/communicator.h"
 #include "weft/runtime/executor.h"
 #include "weft/runtime/learning_rate.h"
+#include "weft/store/read_ahead.h"
 
 namespace weft {
 namespace {
@@ -60,9 +61,14 @@ class Trainer {
 
   void run(const std::atomic<bool>& stop) {
     begin();
+    ReadAhead batches(
+        [this, rows = executor_.needed_samples()](std::int64_t step) {
+          return job_.data->batch(step, job_.plan.batch, rows);
+        },
+        done_, std::max(done_, options_.steps));
     bool stopped = false;
     for (std::int64_t step = done_ + 1; step <= options_.steps && !stopped; ++step) {
-      one_step(step);
+      one_step(step, batches.next());
       done_ = step;
       stopped = agree_to_stop(stop) && step < options_.steps;
       const bool due = options_.save_every > 0 && step % options_.save_every == 0;
@@ -97,9 +103,8 @@ class Trainer {
     done_ = info.step;
   }
 
-  void one_step(std::int64_t step) {
+  void one_step(std::int64_t step, const SampleBatch& batch) {
     const bool last = step == options_.steps;
-    const SampleBatch batch = job_.data->batch(step - 1, job_.plan.batch);
     const StepInput input{
         .step = step, .learning_rate = learning_rate_at(rate_, step), .batch = &batch};
     const StepOptions how{.timeline = last && !options_.trace.empty(),
@@ -120,7 +125,7 @@ class Trainer {
                     {"step", step},
                     {"seconds", result.seconds},
                     {"samples", batch.samples},
-                    {"tokens", batch.tokens.size()},
+                    {"tokens", batch.samples * job_.model.sequence},
                     {"peak_memory_bytes", result.peak_memory_bytes}};
     if (executor_.reports_loss()) {
       message["loss"] = *result.loss;

@@ -22,6 +22,8 @@ struct TrainOptions {
   TaskOptions task;
   std::string plan;
   std::string data;
+  std::string tokenizer;
+  double held_out = 0;
   std::int64_t steps = 0;
   std::optional<double> lr;
   std::string schedule = "constant";
@@ -60,6 +62,10 @@ std::vector<std::string> worker_arguments(const TrainOptions& options, const Pla
       words.insert(words.end(), {name, value});
     }
   };
+  add("--tokenizer", options.tokenizer);
+  if (options.held_out > 0) {
+    add("--held-out", fmt::format("{}", options.held_out));
+  }
   add("--save", options.save);
   add("--resume", options.resume);
   add("--trace", options.trace);
@@ -159,7 +165,11 @@ nlohmann::ordered_json end_json(const Candidate& c, const Progress& progress) {
 
 void check_options(const TrainOptions& options) {
   require(options.steps > 0, "--steps is needed: how many steps to train");
-  require(!options.data.empty(), "--data is needed: text:FILE, tokens:FILE.bin or synthetic");
+  require(!options.data.empty(),
+          "--data is needed: text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, "
+          "images:FILE,LABELS or synthetic");
+  require(options.held_out >= 0 && options.held_out < 1, "--held-out {}: a share from 0 to below 1",
+          options.held_out);
   const auto known = {"constant", "linear", "cosine"};
   require(std::ranges::find(known, options.schedule) != known.end(),
           "--schedule {}: known are cosine, linear and constant", options.schedule);
@@ -227,7 +237,11 @@ void add_train(CLI::App& app, Command& run) {
   add_task_options(*command, options->task);
   add_recipe_option(*command, options->task);
   command->add_option("--plan", options->plan, "train with this plan instead of searching one");
-  command->add_option("--data", options->data, "text:FILE, tokens:FILE.bin or synthetic");
+  command->add_option("--data", options->data,
+                      "text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, images:FILE,LABELS, "
+                      "synthetic");
+  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json for text");
+  command->add_option("--held-out", options->held_out, "share that is not trained on");
   command->add_option("--steps", options->steps, "how many steps");
   command->add_option("--lr", options->lr,
                       "default: 3e-4 with adamw and adam, 0.1 with sgd, "

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/ops/op.h"
+#include "weft/store/dataset.h"
 
 namespace weft {
 
@@ -15,6 +16,8 @@ struct Model {
   Graph forward;              // with the batch symbol; inputs "tokens"/"x", "labels", "inv_count"
   std::int64_t sequence = 0;  // 0: none
   std::int64_t vocabulary = 0;
+  /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
+  SampleKind samples = SampleKind::next_token;
 };
 
 struct ModelOptions {

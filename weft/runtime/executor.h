@@ -31,7 +31,7 @@ struct ExecutorSpec {
 struct StepInput {
   std::int64_t step = 1;  // counts from 1
   double learning_rate = 0;
-  const SampleBatch* batch = nullptr;  // the whole step's, the same on every rank
+  const SampleBatch* batch = nullptr;  // holds `needed_samples` or more
 };
 
 /// This device's part of a named tensor, in memory that the executor owns.
@@ -82,6 +82,8 @@ class Executor {
   void initialise();
   /// Parameters and states.
   [[nodiscard]] std::vector<LocalTensor> stored() const;
+  /// The samples of a step that this device's inputs are cut from, in order; none overlap.
+  [[nodiscard]] std::vector<SampleRange> needed_samples() const;
   /// Throws Error with rank and instruction in front; PeerError where another rank is the likely
   /// cause.
   StepResult run_step(const StepInput& input, const StepOptions& options = {});

@@ -68,6 +68,8 @@ struct Executor::Impl {
 
   // run_local.cpp
   void run_input(const IssuedInstruction& issued);
+  /// The part of the whole step's input that a slot takes.
+  [[nodiscard]] Region input_box(SlotId slot, int micro_batch) const;
   void run_compute(const IssuedInstruction& issued);
   void run_slice(const IssuedInstruction& issued);
   void run_accumulate(const IssuedInstruction& issued);
