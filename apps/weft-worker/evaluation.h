@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "job.h"
@@ -24,11 +23,12 @@ class Evaluation {
   /// Connects groups: all ranks make theirs at the same time. `job.evaluation` must be there.
   Evaluation(const WorkerJob& job, const Executor& training, Communicator& communicator);
 
-  /// Batches 0 … count - 1 of the plan's size. All ranks call it together.
-  [[nodiscard]] EvaluationResult run(const std::function<SampleBatch(std::int64_t)>& batch,
-                                     std::int64_t count);
+  /// The held-out samples in batches of the plan's size, at most `most` of them (0: all). All ranks
+  /// call it together.
+  [[nodiscard]] EvaluationResult run(std::int64_t most);
 
  private:
+  const WorkerJob& job_;
   Executor executor_;
 };
 

@@ -10,10 +10,13 @@
 
 #include "progress.h"
 #include "weft/autodiff/differentiate.h"
+#include "weft/autodiff/evaluation.h"
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/units.h"
 #include "weft/graph/text.h"
+#include "weft/program/check.h"
+#include "weft/program/lower.h"
 
 namespace weft {
 namespace {
@@ -88,8 +91,10 @@ void add_task_options(CLI::App& command, TaskOptions& options) {
   command.add_option("--clip", options.clip, "largest global norm of the gradients; 0: none");
   command.add_option("--label-smoothing", options.label_smoothing,
                      "share of each label that goes to all classes alike (0)");
-  command.add_option("--freeze", options.freeze,
-                     "parameters that are not trained: a name, * for any part of it; repeatable");
+  command
+      .add_option("--freeze", options.freeze,
+                  "parameters that are not trained: a name, * for any part of it; repeatable")
+      ->allow_extra_args(false);
   command.add_option("--seed", options.seed, "of weights, data order and dropout");
   add_output_options(command, options);
 }
@@ -182,6 +187,24 @@ Choice choose_plan(const Setup& setup, const TaskOptions& options) {
                       .search_s = seconds_since(begin),
                       .parameters = parameter_count(setup.model.forward),
                       .exact = false}};
+}
+
+void add_evaluation_memory(const Setup& setup, Candidate& candidate) {
+  const Plan& plan = candidate.plan;
+  const Program training = lower(setup.training, plan, setup.ops);
+  const Graph graph = evaluation_graph(setup.model.forward, setup.ops);
+  const Program program = lower(graph, plan, setup.ops, &training);
+  const std::vector<std::int64_t> peak =
+      peak_memory_beside({program, graph}, {training, setup.training},
+                         static_cast<int>(plan.cluster.devices.size()), setup.ops);
+  for (std::size_t d = 0; d < peak.size(); ++d) {
+    std::int64_t& most = candidate.peak_memory_bytes[d];
+    most = std::max(most, peak[d]);
+    candidate.fits = candidate.fits && most <= plan.memory_budget_bytes[d];
+  }
+  if (!candidate.fits) {
+    throw Error(Blame::no_fit, does_not_fit_text(candidate));
+  }
 }
 
 std::string worker_path() {

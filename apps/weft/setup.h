@@ -66,6 +66,10 @@ struct Choice {
 [[nodiscard]] Choice choose_plan(const Setup& setup, const TaskOptions& options);
 [[nodiscard]] Choice evaluate_plan(const Setup& setup, const Plan& plan);
 
+/// Raises the candidate's peaks to what evaluating the model between steps needs. Throws
+/// Error{no_fit} if that does not fit.
+void add_evaluation_memory(const Setup& setup, Candidate& candidate);
+
 /// Where `weft-worker` is: beside this binary.
 [[nodiscard]] std::string worker_path();
 
