@@ -240,9 +240,6 @@ int train(const TrainOptions& options) {
     add_evaluation_memory(setup, choice.candidate);
   }
   const Candidate& c = choice.candidate;
-  require(c.plan.dtype != DType::bf16,
-          "weft trains on CPUs, whose kernels compute in f32 and f64: give --dtype f32{}",
-          options.plan.empty() ? "" : " when you make the plan");
   if (!options.task.quiet && !options.task.json) {
     fmt::print("{}\n", plan_text(c, choice.figures));
     std::fflush(stdout);

@@ -26,5 +26,6 @@ struct OpCase {
 [[nodiscard]] std::vector<OpCase> dense_cases();
 /// Optimizers besides adamw and sgd.
 [[nodiscard]] std::vector<OpCase> training_cases();
+[[nodiscard]] std::vector<OpCase> attention_cases();
 
 }  // namespace weft

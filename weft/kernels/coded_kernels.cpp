@@ -33,6 +33,11 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"attention_backward", ops::attention_backward_kernel},
       {"cross_entropy", ops::cross_entropy_kernel},
       {"cross_entropy_backward", ops::cross_entropy_backward_kernel},
+      {"gated", ops::gated_kernel},
+      {"gated_backward", ops::gated_backward_kernel},
+      {"rms_norm", ops::rms_norm_kernel},
+      {"rms_norm_backward", ops::rms_norm_backward_kernel},
+      {"rotary", ops::rotary_kernel},
   };
   return kTable;
 }

@@ -49,5 +49,10 @@ namespace weft::ops {
 [[nodiscard]] OpDef adafactor_row_mean();
 [[nodiscard]] OpDef adam();
 [[nodiscard]] OpDef lion();
+[[nodiscard]] OpDef gated();
+[[nodiscard]] OpDef gated_backward();
+[[nodiscard]] OpDef rms_norm();
+[[nodiscard]] OpDef rms_norm_backward();
+[[nodiscard]] OpDef rotary();
 
 }  // namespace weft::ops

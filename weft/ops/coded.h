@@ -48,4 +48,10 @@ Tensors attention_backward_kernel(const KernelCall& call);
 Tensors cross_entropy_kernel(const KernelCall& call);
 Tensors cross_entropy_backward_kernel(const KernelCall& call);
 
+Tensors gated_kernel(const KernelCall& call);
+Tensors gated_backward_kernel(const KernelCall& call);
+Tensors rms_norm_kernel(const KernelCall& call);
+Tensors rms_norm_backward_kernel(const KernelCall& call);
+Tensors rotary_kernel(const KernelCall& call);
+
 }  // namespace weft::ops

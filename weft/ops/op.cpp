@@ -49,6 +49,11 @@ OpTable builtin_ops() {
       ops::adafactor_row_mean,
       ops::adam,
       ops::lion,
+      ops::gated,
+      ops::gated_backward,
+      ops::rms_norm,
+      ops::rms_norm_backward,
+      ops::rotary,
   };
   OpTable table;
   for (const Make make : kMakers) {
