@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "evaluation.h"
 #include "trace.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
@@ -52,12 +53,14 @@ class Trainer {
                    .devices = job.devices,
                    .seed = job.plan.seed},
                   communicator_) {
-    rate_ = {.peak = options.learning_rate >= 0         ? options.learning_rate
-                     : job.plan.optimizer.name == "sgd" ? 0.1
-                                                        : 3e-4,
+    rate_ = {.peak = options.learning_rate >= 0 ? options.learning_rate
+                                                : default_learning_rate(job.plan.optimizer.name),
              .schedule = options.schedule,
              .warmup = options.warmup,
              .steps = options.steps};
+    if (job.evaluation) {
+      evaluation_.emplace(job, executor_, communicator_);
+    }
   }
 
   void run(const std::atomic<bool>& stop) {
@@ -71,6 +74,9 @@ class Trainer {
     for (std::int64_t step = done_ + 1; step <= options_.steps && !stopped; ++step) {
       one_step(step, batches.next());
       done_ = step;
+      if (evaluation_ && (step % options_.eval_every == 0 || step == options_.steps)) {
+        evaluate();
+      }
       stopped = agree_to_stop(stop) && step < options_.steps;
       const bool due = options_.save_every > 0 && step % options_.save_every == 0;
       if (!options_.save.empty() && (due || stopped || step == options_.steps)) {
@@ -139,6 +145,23 @@ class Trainer {
     reporter_.send(message);
   }
 
+  void evaluate() {
+    const EvaluationResult result = evaluation_->run(options_.eval_batches);
+    peak_bytes_ = std::max(peak_bytes_, result.peak_memory_bytes);
+    json message = {{"type", "evaluation"},
+                    {"step", done_},
+                    {"seconds", result.seconds},
+                    {"peak_memory_bytes", result.peak_memory_bytes}};
+    if (executor_.reports_loss()) {
+      message["loss"] = result.loss.value();
+      if (!reporter_.connected()) {
+        fmt::print("step {} evaluation loss {:.6f}\n", done_, *result.loss);
+        std::fflush(stdout);
+      }
+    }
+    reporter_.send(message);
+  }
+
   // One rank that was asked to stop is enough; all learn of it at the end of the same step.
   bool agree_to_stop(const std::atomic<bool>& stop) {
     std::int64_t wishes = stop ? 1 : 0;
@@ -198,6 +221,7 @@ class Trainer {
   DeviceId device_;
   Communicator communicator_;
   Executor executor_;
+  std::optional<Evaluation> evaluation_;
   LearningRate rate_;
   std::int64_t done_ = 0;  // steps
   std::int64_t peak_bytes_ = 0;

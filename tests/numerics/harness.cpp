@@ -20,7 +20,8 @@ Threads::~Threads() {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
-  for (const auto make : {attention_cases, dense_cases, generic_cases, moe_cases, vision_cases}) {
+  for (const auto make :
+       {attention_cases, dense_cases, generic_cases, moe_cases, training_cases, vision_cases}) {
     for (OpCase& c : make()) {
       cases.push_back(std::move(c));
     }
@@ -169,6 +170,7 @@ Tensors inputs_of_case(const OpCase& c) {
   }
   set_moe_inputs(c, inputs);
   set_statistics(c, inputs);
+  set_training_inputs(c, inputs);
   return inputs;
 }
 

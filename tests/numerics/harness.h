@@ -78,4 +78,8 @@ void add_attention_references(std::map<std::string, Reference>& table);
 /// x with the dropout of test_env(): element i is kept if the i-th random number is at least p.
 [[nodiscard]] at::Tensor dropped(const at::Tensor& x, double p);
 
+/// Of the optimizers besides adamw and sgd: references, and inputs that must not be any numbers.
+[[nodiscard]] std::map<std::string, Reference> training_references();
+void set_training_inputs(const OpCase& c, Tensors& inputs);
+
 }  // namespace weft

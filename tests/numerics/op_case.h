@@ -35,6 +35,8 @@ struct OpCase {
 [[nodiscard]] std::vector<OpCase> dense_cases();
 [[nodiscard]] std::vector<OpCase> generic_cases();
 [[nodiscard]] std::vector<OpCase> vision_cases();
+/// Optimizers besides adamw and sgd.
+[[nodiscard]] std::vector<OpCase> training_cases();
 [[nodiscard]] std::vector<OpCase> attention_cases();
 
 }  // namespace weft

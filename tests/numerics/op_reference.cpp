@@ -94,8 +94,11 @@ Tensors adamw(const OpCall& call, const Tensors& in) {
 Tensors sgd(const OpCall& call, const Tensors& in) {
   at::Tensor g = in.size() > 4 ? in[1] * in[4] : in[1];
   g = g.add(in[0], number(call, "weight_decay"));
-  const at::Tensor buffer = in[2].mul(number(call, "momentum")).add(g);
-  return {in[0].add(buffer, -in[3].item<double>()), buffer};
+  const double momentum = number(call, "momentum");
+  const at::Tensor buffer = in[2].mul(momentum).add(g);
+  const bool nesterov = has_attr(call.attrs, "nesterov") && attr_int(call.attrs, "nesterov") == 1;
+  const at::Tensor step = nesterov ? g.add(buffer, momentum) : buffer;
+  return {in[0].add(step, -in[3].item<double>()), buffer};
 }
 
 Tensors linear(const OpCall&, const Tensors& in) {
@@ -190,6 +193,7 @@ Table make_table() {
   table["clip_scale"] = clip_scale;
   table["adamw"] = adamw;
   table["sgd"] = sgd;
+  table.merge(training_references());
   table["linear"] = linear;
   table["matmul"] = matmul;
   table["embedding"] = embedding;

@@ -61,10 +61,7 @@ Bert parse(Settings& s, const ModelOptions& options) {
 class BertBuilder {
  public:
   BertBuilder(const Bert& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model),
-        base_(model.roberta ? "roberta." : "bert."),
-        net_(graph, ops, options.dtype),
-        smoothing_(options.label_smoothing) {}
+      : m_(model), base_(model.roberta ? "roberta." : "bert."), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     ValueId x = embed(net_.tokens(m_.seq));
@@ -124,13 +121,12 @@ class BertBuilder {
     x = net_.layer_norm(x, m_.roberta ? "layer_norm" : "transform.LayerNorm", m_.eps);
     const ValueId bias = net_.parameter("bias", {m_.vocab}, {});
     const ValueId logits = net_.linear_with(x, table_, bias, "decoder", Parallel::tokens);
-    return net_.cross_entropy(logits, smoothing_);
+    return net_.cross_entropy(logits);
   }
 
   const Bert& m_;
   std::string base_;
   Network net_;
-  double smoothing_;
   ValueId table_ = -1;
 };
 

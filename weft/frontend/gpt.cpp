@@ -95,7 +95,7 @@ struct Columns {
 class GptBuilder {
  public:
   GptBuilder(const Gpt& gpt, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : g_(gpt), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : g_(gpt), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     ValueId x = embed(net_.tokens(g_.seq));
@@ -218,7 +218,7 @@ class GptBuilder {
                 : parameter("logits/w", {g_.vocab, g_.hidden},
                             {.kind = Init::Kind::normal, .std_dev = kStdDev}, "lm_head.weight");
     const ValueId logits = net_.linear_with(x, w, -1, "logits", Parallel::tokens);
-    ValueId loss = net_.cross_entropy(logits, smoothing_);
+    ValueId loss = net_.cross_entropy(logits);
     for (const ValueId term : balance_) {
       loss = net_.add(loss, term, "loss_balance");
     }
@@ -227,7 +227,6 @@ class GptBuilder {
 
   const Gpt& g_;
   Network net_;
-  double smoothing_;
   ValueId wte_ = -1;
   std::vector<ValueId> balance_;
 };

@@ -111,7 +111,7 @@ Llama parse(Settings& s, const ModelOptions& options) {
 class LlamaBuilder {
  public:
   LlamaBuilder(const Llama& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(model), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     const ValueId tokens = net_.tokens(m_.seq);
@@ -247,8 +247,7 @@ class LlamaBuilder {
                                ? table
                                : net_.parameter("lm_head.weight", {m_.vocab, m_.hidden},
                                                 {.kind = Init::Kind::normal, .std_dev = kStdDev});
-    ValueId loss = net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::tokens),
-                                      smoothing_);
+    ValueId loss = net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::tokens));
     for (const ValueId term : balance_) {
       loss = net_.add(loss, term, "loss_balance");
     }
@@ -261,7 +260,6 @@ class LlamaBuilder {
 
   const Llama& m_;
   Network net_;
-  double smoothing_;
   std::vector<ValueId> balance_;
 };
 

@@ -38,7 +38,7 @@ Mlp parse(const Settings& settings, const ModelOptions& options) {
 class MlpBuilder {
  public:
   MlpBuilder(const Mlp& mlp, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(mlp), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(mlp), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     ValueId x = net_.samples("x", {kBatch, m_.inputs});
@@ -50,7 +50,7 @@ class MlpBuilder {
     }
     net_.layer("head");
     x = net_.linear(x, "logits", {.to = m_.outputs, .std_dev = kaiming(x)});
-    return net_.cross_entropy(x, smoothing_);
+    return net_.cross_entropy(x);
   }
   std::vector<StoredPart> stored() { return net_.take_stored(); }
 
@@ -62,7 +62,6 @@ class MlpBuilder {
 
   const Mlp& m_;
   Network net_;
-  double smoothing_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {

@@ -11,6 +11,7 @@
 #include "weft/frontend/family.h"
 #include "weft/frontend/hf_config.h"
 #include "weft/frontend/stored_violations.h"
+#include "weft/frontend/training_options.h"
 
 namespace weft {
 
@@ -68,6 +69,7 @@ Model load_model(const std::string& text, const ModelOptions& options, const OpT
       if (!wrong.empty()) {
         throw Error(Blame::bug, fmt::format("bug in weft: {}: {}", name, wrong.front()));
       }
+      apply_training_options(model.forward, options);
       return model;
     }
   }

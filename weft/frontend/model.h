@@ -25,7 +25,8 @@ struct Model {
 struct ModelOptions {
   std::int64_t sequence = 0;  // 0: the model's own
   DType dtype = DType::f32;
-  double label_smoothing = 0;
+  std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
+  double label_smoothing = 0;            // of the cross entropy
 };
 
 /// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json.

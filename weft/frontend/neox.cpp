@@ -64,7 +64,7 @@ Neox parse(Settings& s, const ModelOptions& options) {
 class NeoxBuilder {
  public:
   NeoxBuilder(const Neox& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(model), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     const ValueId tokens = net_.tokens(m_.seq);
@@ -83,8 +83,7 @@ class NeoxBuilder {
     const ValueId weight = m_.tied ? table
                                    : net_.parameter("embed_out.weight", {m_.vocab, m_.hidden},
                                                     {.kind = Init::Kind::normal, .std_dev = 0.02});
-    return net_.cross_entropy(net_.linear_with(x, weight, -1, "embed_out", Parallel::tokens),
-                              smoothing_);
+    return net_.cross_entropy(net_.linear_with(x, weight, -1, "embed_out", Parallel::tokens));
   }
   std::vector<StoredPart> stored() { return net_.take_stored(); }
 
@@ -158,7 +157,6 @@ class NeoxBuilder {
 
   const Neox& m_;
   Network net_;
-  double smoothing_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {

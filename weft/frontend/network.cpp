@@ -297,16 +297,13 @@ ValueId Network::sample_share() {
   return share_;
 }
 
-ValueId Network::cross_entropy(ValueId logits, double smoothing) {
+ValueId Network::cross_entropy(ValueId logits) {
   Shape rows = shape(logits);
   rows.pop_back();
   const ValueId labels = ids("labels", rows);
   const ValueId inv_count = build_.input("inv_count", {{}, loss_dtype(dtype_)});
-  Attrs attrs{{"ignore", std::int64_t{-100}}};
-  if (smoothing > 0) {
-    attrs.emplace("smoothing", smoothing);
-  }
-  return build_.emit("cross_entropy", {logits, labels, inv_count}, attrs, "loss");
+  return build_.emit("cross_entropy", {logits, labels, inv_count}, {{"ignore", std::int64_t{-100}}},
+                     "loss");
 }
 
 ValueId Network::squared_error(ValueId x) {

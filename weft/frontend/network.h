@@ -130,7 +130,7 @@ class Network {
   // ---- losses; each makes the inputs it needs
   /// Mean over labels that are not ignored, of the whole step. Input "labels" has the shape of the
   /// logits without the last dim.
-  ValueId cross_entropy(ValueId logits, double smoothing = 0);
+  ValueId cross_entropy(ValueId logits);
   /// Mean of the squares over the whole step. Input "targets" has the shape of `x`.
   ValueId squared_error(ValueId x);
   /// The input "sample_share": this micro-batch's share of the step.

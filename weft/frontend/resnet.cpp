@@ -53,7 +53,7 @@ ResNet parse(Settings& s, const ModelOptions& options) {
 class ResNetBuilder {
  public:
   ResNetBuilder(const ResNet& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(model), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     ValueId x = net_.samples("x", {kBatch, m_.image, m_.image, m_.channels});
@@ -72,7 +72,7 @@ class ResNetBuilder {
     x = net_.mean(x, {1, 2}, "pooler");
     const double std_dev = 1.0 / std::sqrt(static_cast<double>(net_.features(x)));
     return net_.cross_entropy(
-        net_.linear(x, "classifier.1", {.to = m_.classes, .std_dev = std_dev}), smoothing_);
+        net_.linear(x, "classifier.1", {.to = m_.classes, .std_dev = std_dev}));
   }
   std::vector<StoredPart> stored() { return net_.take_stored(); }
 
@@ -112,7 +112,6 @@ class ResNetBuilder {
 
   const ResNet& m_;
   Network net_;
-  double smoothing_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {

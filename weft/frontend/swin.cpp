@@ -92,7 +92,7 @@ struct Place {
 class SwinBuilder {
  public:
   SwinBuilder(const Swin& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(model), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     ValueId x = embed(net_.samples("x", {kBatch, m_.image, m_.image, m_.channels}));
@@ -247,12 +247,11 @@ class SwinBuilder {
     net_.layer("head", "");
     x = net_.reshape(x, {kBatch, side * side, net_.features(x)}, "tokens");
     x = net_.mean(x, {1}, "pooled");
-    return net_.cross_entropy(net_.linear(x, "classifier", {.to = m_.classes}), smoothing_);
+    return net_.cross_entropy(net_.linear(x, "classifier", {.to = m_.classes}));
   }
 
   const Swin& m_;
   Network net_;
-  double smoothing_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {

@@ -68,7 +68,7 @@ T5 parse(Settings& s, const ModelOptions& options) {
 class T5Builder {
  public:
   T5Builder(const T5& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(model), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     const ValueId tokens = net_.tokens(m_.seq);
@@ -192,13 +192,11 @@ class T5Builder {
       weight = net_.parameter("lm_head.weight", {m_.vocab, m_.hidden},
                               {.kind = Init::Kind::normal, .std_dev = 0.02});
     }
-    return net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::tokens),
-                              smoothing_);
+    return net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::tokens));
   }
 
   const T5& m_;
   Network net_;
-  double smoothing_;
   ValueId table_ = -1;
   ValueId encoder_bias_ = -1;
   ValueId decoder_bias_ = -1;

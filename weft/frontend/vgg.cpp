@@ -50,7 +50,7 @@ Vgg parse(Settings& s, const ModelOptions& options) {
 class VggBuilder {
  public:
   VggBuilder(const Vgg& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(model), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     ValueId x = net_.samples("x", {kBatch, m_.image, m_.image, m_.channels});
@@ -103,13 +103,11 @@ class VggBuilder {
     x = net_.dropout(net_.activation(x, "relu", "1"), m_.dropout, "2");
     x = net_.linear(x, "3", {.to = m_.inner, .parallel = Parallel::row, .std_dev = std_dev});
     x = net_.dropout(net_.activation(x, "relu", "4"), m_.dropout, "5");
-    return net_.cross_entropy(net_.linear(x, "6", {.to = m_.classes, .std_dev = std_dev}),
-                              smoothing_);
+    return net_.cross_entropy(net_.linear(x, "6", {.to = m_.classes, .std_dev = std_dev}));
   }
 
   const Vgg& m_;
   Network net_;
-  double smoothing_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {

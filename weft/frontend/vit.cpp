@@ -57,7 +57,7 @@ Vit parse(Settings& s, const ModelOptions& options) {
 class VitBuilder {
  public:
   VitBuilder(const Vit& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype), smoothing_(options.label_smoothing) {}
+      : m_(model), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
     ValueId x = embed(net_.samples("x", {kBatch, m_.image, m_.image, m_.channels}));
@@ -76,7 +76,7 @@ class VitBuilder {
         {{"starts", Ints{0, 0, 0}}, {"sizes", Ints{0, 1, m_.hidden}}, {"steps", Ints{1, 1, 1}}},
         "class_token");
     x = net_.reshape(x, {kBatch, m_.hidden}, "pooled");
-    return net_.cross_entropy(net_.linear(x, "classifier", {.to = m_.classes}), smoothing_);
+    return net_.cross_entropy(net_.linear(x, "classifier", {.to = m_.classes}));
   }
   std::vector<StoredPart> stored() { return net_.take_stored(); }
 
@@ -123,7 +123,6 @@ class VitBuilder {
 
   const Vit& m_;
   Network net_;
-  double smoothing_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {

@@ -105,6 +105,14 @@ namespace weft::ops {
 [[nodiscard]] OpDef window_index();
 [[nodiscard]] OpDef window_mask();
 
+// Optimizers besides adamw and sgd.
+[[nodiscard]] OpDef adafactor();
+[[nodiscard]] OpDef adafactor_average();
+[[nodiscard]] OpDef adafactor_moment();
+[[nodiscard]] OpDef adafactor_norm();
+[[nodiscard]] OpDef adafactor_row_mean();
+[[nodiscard]] OpDef adam();
+[[nodiscard]] OpDef lion();
 [[nodiscard]] OpDef gated();
 [[nodiscard]] OpDef gated_backward();
 [[nodiscard]] OpDef rms_norm();

@@ -15,6 +15,7 @@
 namespace weft {
 
 class Communicator;
+class Executor;
 
 struct ExecutorSpec {
   const Program& program;
@@ -22,6 +23,9 @@ struct ExecutorSpec {
   const OpTable& ops;
   std::vector<DeviceId> devices;  // of the job, by rank
   std::uint64_t seed = 0;
+  /// An executor of another program of the same model whose parameters this one uses, instead of
+  /// ones of its own. It must outlive this one, and the two do not run at the same time.
+  const Executor* shares = nullptr;
 };
 
 struct StepInput {

@@ -88,6 +88,7 @@ struct Executor::Impl {
   [[nodiscard]] int tag_of(const IssuedInstruction& issued) const;
 
   // executor.cpp
+  [[nodiscard]] const at::Tensor& shared_tensor(const Impl& owner, SlotId slot) const;
   void dispatch(const IssuedInstruction& issued);
   [[nodiscard]] std::string describe(const IssuedInstruction& issued) const;
   [[nodiscard]] std::string event_name(const Instruction& instruction) const;

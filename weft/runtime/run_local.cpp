@@ -143,6 +143,9 @@ void Executor::Impl::run_input(const IssuedInstruction& issued) {
     target.fill_(input.learning_rate);
   } else if (name == "step") {
     target.fill_(static_cast<double>(input.step));
+  } else if (name == "sample_share") {
+    target.fill_(static_cast<double>(samples_in(program, issued.micro_batch)) /
+                 static_cast<double>(samples_in(program, -1)));
   } else if (name == "inv_count") {
     target.fill_(1.0 / static_cast<double>(std::max<std::int64_t>(input.batch->counted, 1)));
   } else {
