@@ -120,9 +120,10 @@ void fill_whole(at::Tensor& c, const at::Tensor& a, const at::Tensor& b, const F
   }
 }
 
-#define WEFT_FORMULA(fill, ...)                                      \
-  [](at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {      \
-    fill(c, a, b, []<typename T>([[maybe_unused]] T x, [[maybe_unused]] T y) { return __VA_ARGS__; }); \
+#define WEFT_FORMULA(fill, ...)                                                               \
+  [](at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {                               \
+    fill(c, a, b,                                                                             \
+         []<typename T>([[maybe_unused]] T x, [[maybe_unused]] T y) { return __VA_ARGS__; }); \
   }
 
 // A number that is none wins over every other, as in PyTorch.
