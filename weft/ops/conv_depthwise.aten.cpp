@@ -79,10 +79,10 @@ template <typename T>
 Tensors input_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
   const at::Tensor dx = new_output(call, 0);
   const TapWeights<T> w = tap_weights<T>(call.inputs[1], s, m);
-  weighted_sums(s.batch * window_pixels_in(s.windows), s.channels, call.inputs[0].data_ptr<T>(),
-                w.data, bias_of<T>(call), dx.data_ptr<T>(),
-                [&s](std::int64_t i, const auto& body)
-                    WEFT_INLINE { for_outputs(s.windows, input_pixel(s.windows, i), body); });
+  weighted_sums(
+      s.batch * window_pixels_in(s.windows), s.channels, call.inputs[0].data_ptr<T>(), w.data,
+      bias_of<T>(call), dx.data_ptr<T>(),
+      [&s](std::int64_t i, std::vector<Neighbour>& list) { list_outputs(s.windows, i, list); });
   return {dx};
 }
 
