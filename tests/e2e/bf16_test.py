@@ -12,7 +12,7 @@ import torch
 BIN = sys.argv[1]
 MODEL = "gpt:layers=2,hidden=64,heads=4,vocab=256,seq=32"
 DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
-TOLERANCE = 0.02  # of the loss, in every step: bf16 has 8 bits
+TOLERANCE = 0.005  # of the loss, in every step; one bf16 number is known to 0.004
 
 
 def train(folder, dtype, steps, lr, recipe="micro-batches=2", cluster="local:1"):
@@ -63,13 +63,14 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             train(folder, "bf16", steps, 1e-5)
             states.append(saved(folder))
+    wte = next(n for n in states[0] if "wte" in n and n + ".master" in states[0])
     for state in states:
         rounded = all(torch.equal(t, state[n + ".master"].bfloat16()) for n, t in state.items() if n + ".master" in state)
-        check(rounded and "wte.master" in state and state["wte"].dtype == torch.bfloat16, "parameters are rounded masters")
+        check(rounded and state[wte].dtype == torch.bfloat16, "parameters are rounded masters")
     first, second, last = states
-    lost = (first["wte"] == second["wte"]).float().mean().item()
-    kept = (first["wte.master"] != second["wte.master"]).float().mean().item()
-    moved = (first["wte"] != last["wte"]).float().mean().item()
+    lost = (first[wte] == second[wte]).float().mean().item()
+    kept = (first[wte + ".master"] != second[wte + ".master"]).float().mean().item()
+    moved = (first[wte] != last[wte]).float().mean().item()
     check(lost > 0.7 and kept > 0.9, f"a step moves {kept:.2f} of the masters; {lost:.2f} of the bf16 numbers stay")
     check(moved > 0.5, f"40 such steps move {moved:.2f} of the bf16 numbers")
     print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
