@@ -114,7 +114,8 @@ OpDef cross_entropy_backward() {
           .infer = infer_backward,
           .factors = factors_backward,
           .no_gradient = "it is itself a gradient",
-          .cost = cost_backward};
+          .cost = cost_backward,
+          .may_overwrite = {{0, 1}}};
 }
 
 }  // namespace weft::ops

@@ -62,9 +62,11 @@ const char* form(const KernelCall& call) {
 Tensors gelu_kernel(const KernelCall& call) {
   const at::Tensor& x = call.inputs[0];
   if (!is_fused(call)) {
-    return {at::gelu(x, form(call))};
+    at::Tensor y = output_of(call, 0);
+    at::gelu_out(y, x, form(call));
+    return {y};
   }
-  at::Tensor y = at::empty_like(x);
+  at::Tensor y = output_of(call, 0);
   const float* from = x.data_ptr<float>();
   float* to = y.data_ptr<float>();
   at::parallel_for(0, x.numel(), kGrain, [from, to](std::int64_t begin, std::int64_t end) {
@@ -77,9 +79,11 @@ Tensors gelu_backward_kernel(const KernelCall& call) {
   const at::Tensor& dy = call.inputs[0];
   const at::Tensor& x = call.inputs[1];
   if (!is_fused(call)) {
-    return {at::gelu_backward(dy, x, form(call))};
+    at::Tensor dx = output_of(call, 0);
+    at::gelu_backward_out(dx, dy, x, form(call));
+    return {dx};
   }
-  at::Tensor dx = at::empty_like(x);
+  at::Tensor dx = output_of(call, 0);
   const float* grad = dy.data_ptr<float>();
   const float* from = x.data_ptr<float>();
   float* to = dx.data_ptr<float>();

@@ -124,9 +124,7 @@ template <typename T>
 Tensors forward(const KernelCall& call) {
   const at::Tensor& x = call.inputs[0];
   const std::int64_t n = x.size(-1);
-  const auto row_sizes = x.sizes().slice(0, static_cast<std::size_t>(x.dim() - 1));
-  Tensors outputs = {at::empty_like(x), at::empty(row_sizes, x.options()),
-                     at::empty(row_sizes, x.options())};
+  Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const T eps = static_cast<T>(attr_number(call.call.attrs, "eps"));
   const T* const from = x.data_ptr<T>();
   const T* const w = call.inputs[1].data_ptr<T>();
@@ -169,8 +167,7 @@ Tensors backward(const KernelCall& call) {
   const std::int64_t n = x.size(-1);
   const std::int64_t rows = call.inputs[2].numel();
   const std::int64_t chunks = layer_norm_chunks(rows);
-  Tensors outputs = {at::empty_like(x), at::empty_like(call.inputs[4]),
-                     at::empty_like(call.inputs[4])};
+  Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const at::Tensor parts = at::zeros({chunks, 2, n}, x.options());
   const auto data = [&](std::size_t i) { return call.inputs[i].data_ptr<T>(); };
   T* const dx = outputs[0].data_ptr<T>();

@@ -116,7 +116,8 @@ OpDef layer_norm() {
           .infer = infer,
           .factors = factors,
           .gradient = gradient,
-          .cost = cost};
+          .cost = cost,
+          .may_overwrite = {{0, 0}}};
 }
 
 OpDef layer_norm_backward() {
@@ -127,7 +128,8 @@ OpDef layer_norm_backward() {
           .factors = factors_backward,
           .no_gradient = "it is itself a gradient",
           .cost = cost_backward,
-          .workspace = workspace_backward};
+          .workspace = workspace_backward,
+          .may_overwrite = {{0, 0}, {0, 1}}};
 }
 
 }  // namespace weft::ops

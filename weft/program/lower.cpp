@@ -21,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"emit_segments", emit_segments},        // instructions, conversions, recomputation, transfers
     {"bucket_gradients", bucket_gradients},  // small all-reduces of gradients go together
     {"prefetch_gathers", prefetch_gathers},  // zero3 gathers start some layers ahead
+    {"overwrite_inputs", overwrite_inputs},  // outputs in the storage of inputs that die
     {"insert_waits", insert_waits},          // before the first use of what a collective writes
     {"insert_frees", insert_frees},          // behind the last use of every storage
     {"schedule_stages", schedule_stages},    // the order of micro-batches

@@ -65,6 +65,7 @@ void place_nodes(Lowering& l);
 void emit_segments(Lowering& l);
 void bucket_gradients(Lowering& l);
 void prefetch_gathers(Lowering& l);
+void overwrite_inputs(Lowering& l);
 void insert_waits(Lowering& l);
 void insert_frees(Lowering& l);
 void schedule_stages(Lowering& l);
