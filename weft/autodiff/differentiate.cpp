@@ -37,7 +37,8 @@ Graph training_graph(const Graph& forward, const OptimizerSpec& optimizer, const
   graph.loss = append_loss_sum(build, forward.loss);
   const std::vector<ParameterGradient> gradients = append_backward(build, forward.loss);
   require(!gradients.empty(),
-          "the loss does not depend on any parameter; there is nothing to train");
+          "the loss does not depend on any parameter, or every parameter it depends on is frozen; "
+          "there is nothing to train");
   append_update(build, gradients, optimizer);
   return graph;
 }

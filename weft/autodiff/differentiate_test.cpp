@@ -263,6 +263,44 @@ TEST(Differentiate, NamesTheOpThatHasNoGradient) {
                         find_op(ops, "sum_squares").no_gradient));
 }
 
+TEST(Differentiate, FrozenParametersHaveNoGradientAndNoState) {
+  const OpTable ops = builtin_ops();
+  Graph forward = tied_model(DType::f32, ops);
+  for (const char* name : {"h.0/ln/w", "h.0/ln/b", "h.0/fc/w"}) {
+    forward.values[value_named(forward, name)].trained = false;
+  }
+  const Graph graph = training_graph(forward, {}, ops);
+  EXPECT_THAT(violations(graph, ops), IsEmpty());
+  EXPECT_EQ(value_named(graph, "h.0/fc/w.grad"), -1);
+  EXPECT_EQ(value_named(graph, "h.0/fc/w.m"), -1);
+  EXPECT_GE(value_named(graph, "h.0/fc/b.grad"), 0);
+  EXPECT_TRUE(std::ranges::none_of(graph.nodes, [](const Node& node) {
+    return node.op == "linear_weight_grad" && node.name.starts_with("h.0");
+  }));
+}
+
+// Nothing below the head is trained, so the backward pass ends there.
+TEST(Differentiate, BackwardEndsWhereNothingTrainedIsBelow) {
+  const OpTable ops = builtin_ops();
+  Graph forward = tied_model(DType::f32, ops);
+  for (Value& value : forward.values) {
+    value.trained = value.kind != ValueKind::parameter;
+  }
+  EXPECT_THAT(complaint(forward, {}, ops), HasSubstr("every parameter it depends on is frozen"));
+  forward.values[value_named(forward, "h.0/fc/b")].trained = true;
+  const Graph graph = training_graph(forward, {}, ops);
+  EXPECT_THAT(violations(graph, ops), IsEmpty());
+  std::set<std::string> ops_used;
+  for (const Node& node : graph.nodes) {
+    if (node.role == Role::input_grad || node.role == Role::weight_grad) {
+      ops_used.insert(node.op);
+    }
+  }
+  EXPECT_FALSE(ops_used.contains("layer_norm_backward"));
+  EXPECT_FALSE(ops_used.contains("embedding_weight_grad"));
+  EXPECT_TRUE(ops_used.contains("linear_input_grad"));
+}
+
 TEST(Differentiate, RefusesWhatCannotBeTrained) {
   const OpTable ops = builtin_ops();
   Graph forward = tied_model(DType::f32, ops);

@@ -42,6 +42,9 @@ struct Value {
   NodeId producer = -1;  // results only
   ValueId of = -1;       // a state: its parameter; a gradient: what it is the gradient of
   Init init = {};        // parameters and states
+  /// A parameter that is not trained (frozen weights, constants, running statistics) has no
+  /// gradient and no state. Only a node of the graph itself may give it a next value.
+  bool trained = true;
   bool operator==(const Value&) const = default;
 };
 
