@@ -6,6 +6,7 @@
 // temporary outlives its last reader.
 #include "weft/kernels/torch_headers.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/InferenceMode.h>
 
 #include <map>
@@ -152,7 +153,7 @@ std::vector<at::Tensor> view_kernel(const KernelCall& call) {
     sizes.push_back(dim.size);
   }
   at::Tensor view(call.inputs[0].unsafeGetTensorImpl()->shallow_copy_and_detach(
-      c10::VariableVersion(0), false));
+      c10::VariableVersion(0), true));
   view.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   return {std::move(view)};
 }
@@ -277,7 +278,7 @@ at::Tensor output_of(const KernelCall& call, int output) {
   for (const Dim& dim : type.shape) {
     sizes.push_back(dim.size);
   }
-  return at::detail::empty_cpu(sizes, scalar_type_of(type.dtype), false, c10::nullopt);
+  return at::Tensor(at::detail::empty_cpu(sizes, scalar_type_of(type.dtype)));
 }
 
 std::vector<at::Tensor> run(const PreparedKernel& kernel, const KernelEnv& env,

@@ -34,6 +34,7 @@ Program lower(const Graph& graph, const Plan& plan, const OpTable& ops) {
   require(wrong.empty(), "the plan does not fit the model:\n  {}", fmt::join(wrong, "\n  "));
   Lowering l{.graph = graph, .plan = plan, .ops = ops, .stage_of = {}, .homes = {}};
   l.users = users(graph);
+  l.repeated = repeated_values(graph, ops);
   l.program.micro_batches = plan.micro_batches;
   for (const StagePlan& stage : plan.stages) {
     l.program.stages.push_back({.mesh = stage.mesh, .slots = {}, .segments = {}, .schedule = {}});

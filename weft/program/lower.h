@@ -10,4 +10,7 @@ namespace weft {
 /// of docs/spec/sharding.md. `graph` is the training graph of the plan's model.
 [[nodiscard]] Program lower(const Graph& graph, const Plan& plan, const OpTable& ops);
 
+/// By value of a training graph: whether backward makes it again from what it keeps anyway.
+[[nodiscard]] std::vector<bool> repeated_values(const Graph& training, const OpTable& ops);
+
 }  // namespace weft
