@@ -152,8 +152,8 @@ std::vector<at::Tensor> view_kernel(const KernelCall& call) {
   for (const Dim& dim : call.call.outputs[0].shape) {
     sizes.push_back(dim.size);
   }
-  at::Tensor view(call.inputs[0].unsafeGetTensorImpl()->shallow_copy_and_detach(
-      c10::VariableVersion(0), true));
+  at::Tensor view(
+      call.inputs[0].unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
   view.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   return {std::move(view)};
 }

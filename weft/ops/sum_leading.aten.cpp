@@ -53,12 +53,11 @@ Tensors sum_columns(const KernelCall& call) {
                            .width = width};
   // Whole cache lines, so that threads do not write to each other's.
   constexpr std::int64_t kLine = 64 / sizeof(T);
-  at::parallel_for(0, (width + kLine - 1) / kLine, 1 + kGrain / (kLine * (columns.rows + 1)),
-                   [=](std::int64_t begin, std::int64_t end) {
-                     run_simd([=]() WEFT_INLINE {
-                       columns.add(begin * kLine, std::min(end * kLine, width));
-                     });
-                   });
+  at::parallel_for(
+      0, (width + kLine - 1) / kLine, 1 + kGrain / (kLine * (columns.rows + 1)),
+      [=](std::int64_t begin, std::int64_t end) {
+        run_simd([=]() WEFT_INLINE { columns.add(begin * kLine, std::min(end * kLine, width)); });
+      });
   return {std::move(y)};
 }
 

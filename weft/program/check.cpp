@@ -308,8 +308,7 @@ std::vector<std::string> violations(const Program& program, const Graph& graph,
   for (std::size_t s = 0; s < program.stages.size(); ++s) {
     const bool last = s + 1 == program.stages.size();
     const auto flow =
-        FlowCheck(program.stages[s], static_cast<int>(s), last ? program.loss_slot : -1, graph,
-                  ops)
+        FlowCheck(program.stages[s], static_cast<int>(s), last ? program.loss_slot : -1, graph, ops)
             .run();
     found.insert(found.end(), flow.begin(), flow.end());
   }

@@ -73,8 +73,8 @@ class StageEmitter {
   Phase phase_ = Phase::forward;
   Segment* segment_ = nullptr;
   std::map<Phase, SlotsOf> slots_of_;
-  std::map<ValueId, SlotId> stored_;  // persistent slots
-  std::map<ValueId, SlotId> sums_;    // accumulators
+  std::map<ValueId, SlotId> stored_;     // persistent slots
+  std::map<ValueId, SlotId> sums_;       // accumulators
   std::vector<bool> recomputed_values_;  // with their whole layer
   std::vector<bool> repeated_values_;    // by themselves: see `repeated_values`
   std::set<std::string, std::less<>> recomputed_layers_;

@@ -30,7 +30,7 @@ struct Lowering {
   std::vector<int> stage_of;            // by node; -1: in every stage
   std::vector<std::vector<int>> homes;  // by value: stages that use this parameter, owner first
   std::vector<std::vector<NodeId>> users = {};  // by value
-  std::vector<bool> repeated = {};  // by value: see repeated_values
+  std::vector<bool> repeated = {};              // by value: see repeated_values
   std::vector<NodeId> accumulated_by = {};  // by value: the accumulate node it is a term of, or -1
 
   std::vector<ValueId> replaces =

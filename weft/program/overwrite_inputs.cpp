@@ -55,8 +55,8 @@ class StageOverwrites {
     for (const SlotId slot : i.reads) {
       Use& use = use_of(slot);
       use.last = place;
-      use.pinned |= i.opcode == Opcode::send || i.opcode == Opcode::collective ||
-                    i.opcode == Opcode::slice;
+      use.pinned |=
+          i.opcode == Opcode::send || i.opcode == Opcode::collective || i.opcode == Opcode::slice;
       use.summed |= i.opcode == Opcode::accumulate;
     }
     for (const SlotId slot : i.writes) {

@@ -151,11 +151,10 @@ PreparedCompute& Executor::Impl::prepare_compute(const IssuedInstruction& issued
   PreparedKernel kernel = prepare(find_op(ops, node.op), call);
   PreparedCompute& result =
       kernels
-          .emplace(std::pair(&i, samples),
-                   PreparedCompute{.kernel = std::move(kernel),
-                                   .env = std::move(env),
-                                   .batch_ranges = {},
-                                   .overwrites = overwritten_inputs(i)})
+          .emplace(std::pair(&i, samples), PreparedCompute{.kernel = std::move(kernel),
+                                                           .env = std::move(env),
+                                                           .batch_ranges = {},
+                                                           .overwrites = overwritten_inputs(i)})
           .first->second;
   const auto note_batch_ranges = [&](const std::vector<SlotId>& slots, std::vector<Region>& where) {
     for (std::size_t o = 0; o < slots.size(); ++o) {
@@ -185,6 +184,8 @@ void Executor::Impl::run_compute(const IssuedInstruction& issued) {
     b.range->end = b.first.end + first * b.per_sample;
   }
   p.env.step = static_cast<std::uint32_t>(input.step);
+  operands.clear();  // a kernel that failed left its own
+  destinations.clear();
   for (const SlotId slot : i.reads) {
     operands.push_back(read(slot, issued.micro_batch));
   }
