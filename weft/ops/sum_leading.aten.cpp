@@ -29,11 +29,11 @@ struct Columns {
       for_packs<T>(end - begin, [&](std::int64_t j, int count) WEFT_INLINE {
         Pack<T> total = {};
         for (std::int64_t i = row; i < last; ++i) {
-          Pack<T> y;
+          Pack<T> y = {};
           load(y, x + i * width + begin + j, count);
           total += y;
         }
-        Pack<T> before;
+        Pack<T> before = {};
         load(before, sum + begin + j, count);
         before += total;
         store(sum + begin + j, before, count);
