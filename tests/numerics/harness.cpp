@@ -2,8 +2,11 @@
 
 #include "tests/numerics/harness.h"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
+#include "tests/numerics/moe_cases.h"
 #include "weft/ops/rules.h"
 
 namespace weft {
@@ -18,7 +21,8 @@ Threads::~Threads() {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
-  for (const auto make : {dense_cases, generic_cases}) {
+  for (const auto make :
+       {attention_cases, dense_cases, generic_cases, moe_cases, training_cases, vision_cases}) {
     for (OpCase& c : make()) {
       cases.push_back(std::move(c));
     }
@@ -44,11 +48,44 @@ OpCase in_f32(const OpCase& c) {
   for (TensorType& type : narrow.inputs) {
     type.dtype = type.dtype == DType::f64 ? DType::f32 : type.dtype;
   }
+  for (const std::size_t i : c.f64_inputs) {
+    narrow.inputs[i].dtype = DType::f64;
+  }
   const auto dtype = narrow.attrs.find("dtype");
   if (dtype != narrow.attrs.end() && attr_text(narrow.attrs, "dtype") == "f64") {
     dtype->second = std::string("f32");
   }
   return narrow;
+}
+
+std::optional<OpCase> in_bf16(const OpTable& ops, const OpCase& c) {
+  const OpCase wide = in_f32(c);
+  std::vector<std::size_t> floating;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.inputs[i].dtype == DType::f64 && std::ranges::count(c.f64_inputs, i) == 0) {
+      floating.push_back(i);
+    }
+  }
+  const unsigned all = 1U << floating.size();
+  for (int kept = 0; kept < static_cast<int>(floating.size()); ++kept) {  // inputs left in f32
+    for (unsigned choice = 0; choice < all; ++choice) {
+      OpCase low = wide;
+      for (std::size_t i = 0; i < floating.size(); ++i) {
+        const bool is_kept = (choice >> i & 1U) != 0;
+        low.inputs[floating[i]].dtype = is_kept ? DType::f32 : DType::bf16;
+      }
+      if (std::popcount(choice) != kept) {
+        continue;
+      }
+      try {
+        (void)call_of_case(ops, low);
+        return low;
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 OpCall call_of_case(const OpTable& ops, const OpCase& c) {
@@ -86,6 +123,23 @@ void set(at::Tensor& scalar, double value) {
   scalar.fill_(value);
 }
 
+// Batch norm: numbers of rows, and squares that are no less than those of a mean.
+void set_statistics(const OpCase& c, Tensors& inputs) {
+  if (c.op == "batch_norm_moments") {
+    set(inputs[2], 12);
+    inputs[1] = inputs[0] * inputs[0] / 12 + at::abs(inputs[1]);
+  }
+  if (c.op == "batch_norm" || c.op == "batch_norm_input_grad") {
+    set(inputs[c.f64_inputs[0]], 12);
+  }
+  if (c.op == "batch_norm_inference") {
+    inputs[2].abs_();
+  }
+  if (c.op == "batch_norm_inference_backward") {
+    inputs[3].abs_();
+  }
+}
+
 }  // namespace
 
 Tensors inputs_of_case(const OpCase& c) {
@@ -115,6 +169,9 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_moe_inputs(c, inputs);
+  set_statistics(c, inputs);
+  set_training_inputs(c, inputs);
   return inputs;
 }
 
@@ -158,7 +215,13 @@ std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
 
 bool has_no_gradient(const OpCase& c, std::size_t input) {
   return c.flat || !ops::is_floating(c.inputs[input].dtype) ||
-         (c.op == "cross_entropy" && input == 2);
+         (c.op == "cross_entropy" && input == 2) || (c.op == "balance_loss" && input > 0) ||
+         (c.op == "moe_route" && input == 1) ||
+         (c.op == "batch_norm_inference" && (input == 1 || input == 2));
+}
+
+bool is_part_of_composition(const std::string& op) {
+  return op == "batch_norm" || op == "batch_norm_input_grad";
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/numerics/harness.h"
+#include "tests/numerics/moe_cases.h"
 
 namespace weft {
 namespace {
@@ -31,10 +32,6 @@ at::Tensor uniforms(at::IntArrayRef shape) {
     drawn.data_ptr<double>()[i] = stream.uniform(static_cast<std::uint64_t>(i));
   }
   return drawn;
-}
-
-at::Tensor dropped(const at::Tensor& x, double p) {
-  return at::where(uniforms(x.sizes()) >= p, x / (1 - p), at::zeros_like(x));
 }
 
 Tensors gelu(const OpCall& call, const Tensors& in) {
@@ -97,8 +94,11 @@ Tensors adamw(const OpCall& call, const Tensors& in) {
 Tensors sgd(const OpCall& call, const Tensors& in) {
   at::Tensor g = in.size() > 4 ? in[1] * in[4] : in[1];
   g = g.add(in[0], number(call, "weight_decay"));
-  const at::Tensor buffer = in[2].mul(number(call, "momentum")).add(g);
-  return {in[0].add(buffer, -in[3].item<double>()), buffer};
+  const double momentum = number(call, "momentum");
+  const at::Tensor buffer = in[2].mul(momentum).add(g);
+  const bool nesterov = has_attr(call.attrs, "nesterov") && attr_int(call.attrs, "nesterov") == 1;
+  const at::Tensor step = nesterov ? g.add(buffer, momentum) : buffer;
+  return {in[0].add(step, -in[3].item<double>()), buffer};
 }
 
 Tensors linear(const OpCall&, const Tensors& in) {
@@ -153,6 +153,7 @@ Tensors cross_entropy(const OpCall& call, const Tensors& in) {
 }
 
 using Table = References;
+using Table = std::map<std::string, Reference>;
 
 void add_elementwise(Table& table) {
   table["relu"] = [](const OpCall&, const Tensors& in) { return Tensors{in[0] * (in[0] > 0)}; };
@@ -192,6 +193,7 @@ Table make_table() {
   table["clip_scale"] = clip_scale;
   table["adamw"] = adamw;
   table["sgd"] = sgd;
+  table.merge(training_references());
   table["linear"] = linear;
   table["matmul"] = matmul;
   table["embedding"] = embedding;
@@ -200,10 +202,17 @@ Table make_table() {
   table["attention"] = attention;
   table["cross_entropy"] = cross_entropy;
   add_generic_references(table);
+  add_moe_references(table);
+  add_vision_references(table);
+  add_attention_references(table);
   return table;
 }
 
 }  // namespace
+
+at::Tensor dropped(const at::Tensor& x, double p) {
+  return at::where(uniforms(x.sizes()) >= p, x / (1 - p), at::zeros_like(x));
+}
 
 Reference find_reference(const std::string& op) {
   static const Table kTable = make_table();

@@ -54,12 +54,13 @@ class Reverse {
     return graph_.values[v].kind == ValueKind::parameter;
   }
 
-  /// A value needs a gradient if it is a floating parameter or computed from one.
+  /// A value needs a gradient if it is a floating parameter that is trained, or computed from one.
   void find_needs() {
     needs_.resize(graph_.values.size());
     for (std::size_t v = 0; v < needs_.size(); ++v) {
       const Value& value = graph_.values[v];
-      needs_[v] = value.kind == ValueKind::parameter && is_floating(value.type.dtype);
+      needs_[v] =
+          value.kind == ValueKind::parameter && value.trained && is_floating(value.type.dtype);
     }
     for (const Node& node : graph_.nodes) {
       const bool any = std::ranges::any_of(node.inputs, [&](ValueId v) { return needs_[v]; });

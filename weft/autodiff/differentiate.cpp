@@ -6,10 +6,6 @@
 
 namespace weft {
 
-namespace {
-
-/// The loss of the step: the sum over the micro-batches. A value that is called "loss" already is
-/// that of one micro-batch and makes room.
 ValueId append_loss_sum(Builder& build, ValueId loss) {
   Graph& graph = build.graph();
   for (Value& value : graph.values) {
@@ -25,8 +21,6 @@ ValueId append_loss_sum(Builder& build, ValueId loss) {
   return sum;
 }
 
-}  // namespace
-
 Graph training_graph(const Graph& forward, const OptimizerSpec& optimizer, const OpTable& ops) {
   require(forward.loss >= 0, "the model has no loss to train on");
   const Value& loss = forward.values[forward.loss];
@@ -37,7 +31,8 @@ Graph training_graph(const Graph& forward, const OptimizerSpec& optimizer, const
   graph.loss = append_loss_sum(build, forward.loss);
   const std::vector<ParameterGradient> gradients = append_backward(build, forward.loss);
   require(!gradients.empty(),
-          "the loss does not depend on any parameter; there is nothing to train");
+          "the loss does not depend on any parameter, or every parameter it depends on is frozen; "
+          "there is nothing to train");
   append_update(build, gradients, optimizer);
   return graph;
 }

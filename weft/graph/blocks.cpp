@@ -45,9 +45,9 @@ std::set<ValueId> shared_parameters(const Graph& graph) {
 // graph differs from a result: nothing flows back into it.
 std::string describe_outside(Layer& layer, const Value& value, bool shared) {
   if (value.kind == ValueKind::parameter) {
-    return fmt::format("p{}:{} init {} {}{}", layer.parameters++, format_type(value.type),
+    return fmt::format("p{}:{} init {} {}{}{}", layer.parameters++, format_type(value.type),
                        static_cast<int>(value.init.kind), value.init.std_dev,
-                       shared ? " shared" : "");
+                       shared ? " shared" : "", value.trained ? "" : " frozen");
   }
   return fmt::format("x{}:{} kind {}", layer.others++, format_type(value.type),
                      static_cast<int>(value.kind));

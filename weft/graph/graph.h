@@ -42,6 +42,9 @@ struct Value {
   NodeId producer = -1;  // results only
   ValueId of = -1;       // a state: its parameter; a gradient: what it is the gradient of
   Init init = {};        // parameters and states
+  /// A parameter that is not trained (frozen weights, constants, running statistics) has no
+  /// gradient and no state. Only a node of the graph itself may give it a next value.
+  bool trained = true;
   bool operator==(const Value&) const = default;
 };
 
@@ -89,7 +92,7 @@ struct Graph {
 /// Uses of each value: the nodes that read it, ascending, each once.
 [[nodiscard]] std::vector<std::vector<NodeId>> users(const Graph& graph);
 [[nodiscard]] std::vector<ValueId> values_of_kind(const Graph& graph, ValueKind kind);
-/// Elements in all parameters.
+/// Elements in all parameters but running statistics.
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 /// A copy whose batch symbol has a value.
 [[nodiscard]] Graph bind(const Graph& graph, std::int64_t batch);

@@ -101,8 +101,12 @@ class Checker {
     const bool known = has_value(v.of);
     if (v.kind == ValueKind::state) {
       expect(known && value(v.of).kind == ValueKind::parameter, "a state must be of a parameter");
+      expect(!known || value(v.of).trained, "\"{}\" is not trained, so it has no state",
+             known ? value(v.of).name : "");
     } else if (v.kind == ValueKind::result) {
       expect(v.of == -1 || known, "it is the gradient of {}, which is no value", v.of);
+      expect(!known || value(v.of).trained, "\"{}\" is not trained, so it has no gradient",
+             known ? value(v.of).name : "");
       expect(!known || value(v.of).type.shape == v.type.shape,
              "a gradient has the shape of what it belongs to: {}, not {}",
              known ? format_shape(value(v.of).type.shape) : "", format_shape(v.type.shape));
@@ -112,6 +116,7 @@ class Checker {
   }
 
   void check_init(const Value& v) {
+    expect(v.trained || v.kind == ValueKind::parameter, "only a parameter can be frozen");
     const bool persistent = v.kind == ValueKind::parameter || v.kind == ValueKind::state;
     expect(persistent || v.init == Init{}, "only parameters and states have an initial value");
     const bool normal = v.init.kind == Init::Kind::normal;

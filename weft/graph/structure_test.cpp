@@ -52,6 +52,11 @@ std::vector<Case> value_cases() {
        [](Graph& g) {
          g.values[1].init = {Init::Kind::copy, 0};
        }},
+      {"\"fc/weight\" is not trained, so it has no state",
+       [](Graph& g) { g.values[1].trained = false; }},
+      {"\"fc/weight\" is not trained, so it has no gradient",
+       [](Graph& g) { g.values[1].trained = false; }},
+      {"only a parameter can be frozen", [](Graph& g) { g.values[0].trained = false; }},
       {"loss: 50 is no value", [](Graph& g) { g.loss = 50; }},
       {"loss: \"x\" is not a result", [](Graph& g) { g.loss = 0; }},
       {"loss: \"fc\" is not a scalar but f32[B,4]", [](Graph& g) { g.loss = 3; }},

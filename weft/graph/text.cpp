@@ -74,6 +74,7 @@ std::string value_line(const Graph& graph, const Value& value) {
   }
   if (value.kind == ValueKind::parameter || value.kind == ValueKind::state) {
     line += " " + format_init(value.init);
+    line += value.trained ? "" : " frozen";
   }
   return line + "\n";
 }

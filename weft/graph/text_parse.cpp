@@ -108,6 +108,7 @@ class Parser {
     of_.push_back(line.accept_word("of") ? reference(line) : Reference{});
     if (value.kind == ValueKind::parameter || value.kind == ValueKind::state) {
       value.init = line.init();
+      value.trained = !line.accept_word("frozen");
     }
     const auto id = static_cast<ValueId>(graph_.values.size());
     if (!value_names_.emplace(value.name, id).second) {

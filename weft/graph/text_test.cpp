@@ -126,6 +126,8 @@ TEST(Text, KeepsEveryInit) {
   const ValueId w = t.parameter("w", {{2}, DType::bf16}, {Init::Kind::normal, 1.0 / 3});
   t.parameter("o", {{2}, DType::f16}, {Init::Kind::ones, 0});
   t.parameter("z", {{2}, DType::i32}, {Init::Kind::zeros, 0});
+  t.parameter("f", {{2}, DType::f32}, {Init::Kind::normal, 0.5});
+  t.graph.values.back().trained = false;
   t.graph.values[static_cast<std::size_t>(t.state("w.master", w))].init.kind = Init::Kind::copy;
   t.graph.values.back().type.dtype = DType::f32;
   EXPECT_EQ(parse_graph(format_graph(t.graph)), t.graph);

@@ -40,6 +40,28 @@ namespace weft::ops {
 [[nodiscard]] OpDef clip_scale();
 [[nodiscard]] OpDef adamw();
 [[nodiscard]] OpDef sgd();
+[[nodiscard]] OpDef avg_pool();
+[[nodiscard]] OpDef avg_pool_backward();
+[[nodiscard]] OpDef batch_norm();
+[[nodiscard]] OpDef batch_norm_grad_sums();
+[[nodiscard]] OpDef batch_norm_inference();
+[[nodiscard]] OpDef batch_norm_inference_backward();
+[[nodiscard]] OpDef batch_norm_input_grad();
+[[nodiscard]] OpDef batch_norm_moments();
+[[nodiscard]] OpDef batch_norm_sums();
+[[nodiscard]] OpDef conv();
+[[nodiscard]] OpDef conv_input_grad();
+[[nodiscard]] OpDef conv_transpose();
+[[nodiscard]] OpDef conv_weight_grad();
+[[nodiscard]] OpDef ema();
+[[nodiscard]] OpDef group_norm();
+[[nodiscard]] OpDef group_norm_backward();
+[[nodiscard]] OpDef max_pool();
+[[nodiscard]] OpDef max_pool_backward();
+[[nodiscard]] OpDef resize();
+[[nodiscard]] OpDef resize_backward();
+[[nodiscard]] OpDef upsample();
+[[nodiscard]] OpDef upsample_backward();
 
 [[nodiscard]] OpDef arg_max();
 [[nodiscard]] OpDef binary();
@@ -71,5 +93,30 @@ namespace weft::ops {
 [[nodiscard]] OpDef unary();
 [[nodiscard]] OpDef unary_backward();
 [[nodiscard]] OpDef where();
+[[nodiscard]] OpDef balance_loss();
+[[nodiscard]] OpDef balance_loss_backward();
+[[nodiscard]] OpDef moe_combine();
+[[nodiscard]] OpDef moe_combine_backward();
+[[nodiscard]] OpDef moe_dispatch();
+[[nodiscard]] OpDef moe_dispatch_backward();
+[[nodiscard]] OpDef moe_route();
+[[nodiscard]] OpDef moe_route_backward();
+[[nodiscard]] OpDef relative_buckets();
+[[nodiscard]] OpDef window_index();
+[[nodiscard]] OpDef window_mask();
+
+// Optimizers besides adamw and sgd.
+[[nodiscard]] OpDef adafactor();
+[[nodiscard]] OpDef adafactor_average();
+[[nodiscard]] OpDef adafactor_moment();
+[[nodiscard]] OpDef adafactor_norm();
+[[nodiscard]] OpDef adafactor_row_mean();
+[[nodiscard]] OpDef adam();
+[[nodiscard]] OpDef lion();
+[[nodiscard]] OpDef gated();
+[[nodiscard]] OpDef gated_backward();
+[[nodiscard]] OpDef rms_norm();
+[[nodiscard]] OpDef rms_norm_backward();
+[[nodiscard]] OpDef rotary();
 
 }  // namespace weft::ops
