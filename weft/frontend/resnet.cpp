@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
+#include "weft/frontend/depths.h"
 #include "weft/frontend/family.h"
 #include "weft/frontend/hf_config.h"
 #include "weft/frontend/network.h"
@@ -31,7 +32,7 @@ struct ResNet {
 ResNet parse(Settings& s, const ModelOptions& options) {
   refuse_sequence("resnet", options);
   ResNet m;
-  m.depths = s.sizes("depths", kMaxLayers);
+  m.depths = read_depths(s);
   m.sizes = s.sizes("sizes", kMaxWidth);
   require(m.depths.size() == m.sizes.size(), "model resnet: {} stages have depths, {} sizes",
           m.depths.size(), m.sizes.size());

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
+#include "weft/frontend/depths.h"
 #include "weft/frontend/family.h"
 #include "weft/frontend/hf_config.h"
 #include "weft/frontend/network.h"
@@ -65,7 +66,7 @@ Swin parse(Settings& s, const ModelOptions& options) {
   m.channels = s.size("channels", kMaxWidth);
   m.classes = s.size("classes", kMaxVocabulary);
   m.embed = s.size("embed", kMaxWidth);
-  m.depths = s.sizes("depths", kMaxLayers);
+  m.depths = read_depths(s);
   m.heads = s.sizes("heads", kMaxWidth);
   m.window = s.size("window", kMaxImage);
   m.mlp_ratio = s.positive("mlp_ratio");

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "weft/base/error.h"
+#include "weft/frontend/depths.h"
 #include "weft/frontend/family.h"
 #include "weft/frontend/network.h"
 
@@ -28,7 +29,7 @@ struct Vgg {
 Vgg parse(Settings& s, const ModelOptions& options) {
   refuse_sequence("vgg", options);
   Vgg m;
-  m.depths = s.sizes("depths", kMaxLayers);
+  m.depths = read_depths(s);
   m.sizes = s.sizes("sizes", kMaxWidth);
   require(m.depths.size() == m.sizes.size(), "model vgg: {} stages have depths, {} sizes",
           m.depths.size(), m.sizes.size());

@@ -9,6 +9,9 @@
 namespace weft {
 namespace {
 
+/// A short range of long names must not fill the memory.
+constexpr std::size_t kLongestPrefix = 200;
+
 /// The whole text as a number as we write it: digits, no leading zero.
 std::optional<std::int64_t> plain_number(std::string_view text) {
   std::int64_t number = 0;
@@ -112,10 +115,13 @@ void append_names(std::string_view entry, std::vector<std::string>& names) {
   const std::optional<Numbered> last = numbered(entry.substr(dots + 2));
   require(first && last && first->prefix == last->prefix && first->number <= last->number,
           "'{}' is no range of names; write it as h.0..h.11", entry);
-  require(static_cast<std::int64_t>(names.size()) + last->number - first->number < kLongestList,
+  const std::int64_t count = last->number - first->number;  // one less
+  require(count < kLongestList - static_cast<std::int64_t>(names.size()),
           "'{}' has more than {} names", entry, kLongestList);
-  for (std::int64_t number = first->number; number <= last->number; ++number) {
-    names.push_back(fmt::format("{}{}", first->prefix, number));
+  require(first->prefix.size() <= kLongestPrefix,
+          "'{}' is no range of names: they have more than {} characters", entry, kLongestPrefix);
+  for (std::int64_t i = 0; i <= count; ++i) {
+    names.push_back(fmt::format("{}{}", first->prefix, first->number + i));
   }
 }
 

@@ -42,9 +42,13 @@ TEST(Names, EntriesAreExpanded) {
   }
   EXPECT_THAT(names, ElementsAre("wte", "h.9", "h.10", "h.11", "h.1"));
   for (const char* bad : {"h.2..h.1", "h.1..x.2", "h..h", "..", "h.0..h.99999999", "h.01..h.02",
-                          "h.0..h.99999999999999999999"}) {
+                          "h.0..h.99999999999999999999", "h.0..h.9223372036854775807"}) {
     EXPECT_THROW(append_names(bad, names), Error) << bad;
   }
+  const std::string prefix(1000, 'h');
+  EXPECT_THROW(append_names(prefix + "0.." + prefix + "9", names), Error);
+  append_names("h.9223372036854775806..h.9223372036854775807", names);
+  EXPECT_EQ(names.back(), "h.9223372036854775807");
 }
 
 }  // namespace

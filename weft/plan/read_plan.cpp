@@ -1,6 +1,8 @@
 // A plan from JSON. Says all that is wrong with the form; `violations` judges the content.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/plan/json_object.h"
@@ -210,6 +212,24 @@ StagePlan read_stage(const Json& json, const std::string& where,
   return stage;
 }
 
+/// A plan of any machine has far fewer devices and layers than kLongestList in all its stages
+/// together, and short forms must not fill the memory stage by stage.
+void read_stages(JsonObject& object, std::vector<StagePlan>& stages) {
+  static_cast<void>(object.need("stages"));
+  std::size_t entries = 0;
+  for (const Json* entry : object.list("stages")) {
+    stages.push_back(read_stage(*entry, fmt::format("{}[{}]", object.path("stages"), stages.size()),
+                                object.mistakes()));
+    const StagePlan& stage = stages.back();
+    entries += stage.mesh.devices.size() + stage.layers.size() + stage.recompute.size();
+    if (std::cmp_greater(entries, kLongestList)) {
+      object.add_mistake(fmt::format("{} have more than {} devices and layers",
+                                     object.path("stages"), kLongestList));
+      return;
+    }
+  }
+}
+
 void read_version(JsonObject& object, int& version) {
   const Json* value = object.need("version");
   if (value != nullptr && (!value->is_number_integer() || *value != kVersion)) {
@@ -246,8 +266,7 @@ void read_decisions(JsonObject& object, Plan& plan) {
   object.read("schedule", plan.schedule);
   object.read("bucket_bytes", plan.bucket_bytes, 1);
   object.read("prefetch", plan.prefetch, 0, kMostLayers);
-  static_cast<void>(object.need("stages"));
-  read_list(object, "stages", plan.stages, read_stage);
+  read_stages(object, plan.stages);
 }
 
 }  // namespace

@@ -267,27 +267,31 @@ void write_safetensors(const std::string& path, const std::map<std::string, Stor
   });
 }
 
-SafetensorsFile::SafetensorsFile(const std::string& path)
-    : file_(std::make_unique<MappedFile>(path)) {
-  const std::span<const std::byte> bytes = file_->bytes();
-  require(bytes.size() >= kLengthBytes, "{}: too short for a safetensors file", path);
+SafetensorsContent parse_safetensors(std::span<const std::byte> file, const std::string& name) {
+  require(file.size() >= kLengthBytes, "{}: too short for a safetensors file", name);
   std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), kLengthBytes);
+  std::memcpy(&length, file.data(), kLengthBytes);
   require(length <= kMaxHeaderBytes, "{}: header of {} bytes is too long; not a safetensors file?",
-          path, length);
-  require(length <= bytes.size() - kLengthBytes, "{}: header of {} bytes is truncated", path,
+          name, length);
+  require(length <= file.size() - kLengthBytes, "{}: header of {} bytes is truncated", name,
           length);
-  const auto text = bytes.subspan(kLengthBytes, length);
-  const auto data = bytes.subspan(kLengthBytes + length);
-  const json header = parse_header({reinterpret_cast<const char*>(text.data()), text.size()}, path);
-  for (const auto& [name, value] : header.items()) {
-    if (name == kMetadata) {
-      metadata_ = parse_metadata(value, path);
+  const auto text = file.subspan(kLengthBytes, length);
+  const auto data = file.subspan(kLengthBytes + length);
+  const json header = parse_header({reinterpret_cast<const char*>(text.data()), text.size()}, name);
+  SafetensorsContent content;
+  for (const auto& [key, value] : header.items()) {
+    if (key == kMetadata) {
+      content.metadata = parse_metadata(value, name);
     } else {
-      tensors_[name] = parse_tensor(value, data, fmt::format("{}: tensor '{}'", path, name));
+      content.tensors[key] = parse_tensor(value, data, fmt::format("{}: tensor '{}'", name, key));
     }
   }
-  check_tiling(tensors_, data, path);
+  check_tiling(content.tensors, data, name);
+  return content;
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : file_(std::make_unique<MappedFile>(path)), content_(parse_safetensors(file_->bytes(), path)) {
 }
 
 SafetensorsFile::~SafetensorsFile() = default;

@@ -44,7 +44,16 @@ void write_safetensors(const std::string& path, std::vector<TensorHeader> tensor
 void write_safetensors(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
                        const std::map<std::string, std::string>& metadata);
 
-/// A mapped file. Every offset was checked: overlaps, gaps, sizes that do not fit are Error{input}.
+/// What a file says. Every offset was checked: overlaps, gaps, sizes that do not fit are
+/// Error{input}, which begins with `name`. The tensors point into `file`.
+struct SafetensorsContent {
+  std::map<std::string, StoredTensor> tensors = {};
+  std::map<std::string, std::string> metadata = {};
+};
+[[nodiscard]] SafetensorsContent parse_safetensors(std::span<const std::byte> file,
+                                                   const std::string& name);
+
+/// A mapped file and what it says.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
@@ -54,13 +63,16 @@ class SafetensorsFile {
   SafetensorsFile(SafetensorsFile&&) = delete;
   SafetensorsFile& operator=(SafetensorsFile&&) = delete;
 
-  [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
-  [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const {
+    return content_.tensors;
+  }
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const {
+    return content_.metadata;
+  }
 
  private:
   std::unique_ptr<MappedFile> file_;
-  std::map<std::string, StoredTensor> tensors_;
-  std::map<std::string, std::string> metadata_;
+  SafetensorsContent content_;
 };
 
 }  // namespace weft

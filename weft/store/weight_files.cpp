@@ -36,6 +36,23 @@ bool is_number(const std::string& dtype) {
 
 }  // namespace
 
+std::map<std::string, std::string> parse_weight_index(std::string_view json,
+                                                      const std::string& name) {
+  const nlohmann::json parsed = parse_json(json, name);
+  const nlohmann::json& map = json_member(parsed, "weight_map", name);
+  require(map.is_object(), "{}: 'weight_map' is no object", name);
+  std::map<std::string, std::string> files;
+  for (const auto& [tensor, file] : map.items()) {
+    require(file.is_string(), "{}: tensor '{}' has no file", name, tensor);
+    const auto path = file.get<std::string>();
+    // A file of the same folder: an index must not lead elsewhere.
+    require(!path.empty() && fs::path(path).filename() == path, "{}: '{}' is no file name", name,
+            path);
+    files[tensor] = path;
+  }
+  return files;
+}
+
 WeightFiles::WeightFiles(const std::string& path) : path_(path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
@@ -58,24 +75,16 @@ void WeightFiles::open(const std::string& file) {
 }
 
 void WeightFiles::open_index(const std::string& index) {
-  const nlohmann::json json = read_json(index);
-  const nlohmann::json& map = json_member(json, "weight_map", index);
-  require(map.is_object(), "{}: 'weight_map' is no object", index);
+  const std::map<std::string, std::string> map = parse_weight_index(read_file(index), index);
   std::set<std::string> names;
-  for (const auto& [tensor, file] : map.items()) {
-    require(file.is_string(), "{}: tensor '{}' has no file", index, tensor);
-    const auto name = file.get<std::string>();
-    // A file of the same folder: an index must not lead elsewhere.
-    require(!name.empty() && fs::path(name).filename() == name, "{}: '{}' is no file name", index,
-            name);
-    names.insert(name);
+  for (const auto& [tensor, file] : map) {
+    names.insert(file);
   }
   for (const std::string& name : names) {
     open(fs::path(index).parent_path() / name);
   }
-  for (const auto& [tensor, file] : map.items()) {
-    require(tensors_.contains(tensor), "{}: {} does not hold tensor '{}'", index, file.dump(),
-            tensor);
+  for (const auto& [tensor, file] : map) {
+    require(tensors_.contains(tensor), "{}: '{}' does not hold tensor '{}'", index, file, tensor);
   }
 }
 

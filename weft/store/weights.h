@@ -6,12 +6,18 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/store/safetensors.h"
 #include "weft/store/stored_part.h"
 
 namespace weft {
+
+/// The files that a model.safetensors.index.json names, by tensor; all of them lie in its folder.
+/// Error{input}, which begins with `name`, for anything else.
+[[nodiscard]] std::map<std::string, std::string> parse_weight_index(std::string_view json,
+                                                                    const std::string& name);
 
 /// Weights as Hugging Face stores them: a file, or a folder with model.safetensors or with parts
 /// and model.safetensors.index.json. Files are mapped, so nothing is read but what is asked for.
