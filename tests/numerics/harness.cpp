@@ -2,9 +2,11 @@
 
 #include "tests/numerics/harness.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
+#include "tests/numerics/moe_cases.h"
 #include "weft/ops/rules.h"
 
 namespace weft {
@@ -19,11 +21,11 @@ Threads::~Threads() {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
-  for (OpCase& c : dense_cases()) {
-    cases.push_back(std::move(c));
-  }
-  for (OpCase& c : attention_cases()) {
-    cases.push_back(std::move(c));
+  for (const auto make :
+       {attention_cases, dense_cases, generic_cases, moe_cases, training_cases, vision_cases}) {
+    for (OpCase& c : make()) {
+      cases.push_back(std::move(c));
+    }
   }
   for (OpCase& c : cases) {
     for (TensorType& type : c.inputs) {
@@ -46,6 +48,9 @@ OpCase in_f32(const OpCase& c) {
   for (TensorType& type : narrow.inputs) {
     type.dtype = type.dtype == DType::f64 ? DType::f32 : type.dtype;
   }
+  for (const std::size_t i : c.f64_inputs) {
+    narrow.inputs[i].dtype = DType::f64;
+  }
   const auto dtype = narrow.attrs.find("dtype");
   if (dtype != narrow.attrs.end() && attr_text(narrow.attrs, "dtype") == "f64") {
     dtype->second = std::string("f32");
@@ -57,7 +62,7 @@ std::optional<OpCase> in_bf16(const OpTable& ops, const OpCase& c) {
   const OpCase wide = in_f32(c);
   std::vector<std::size_t> floating;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    if (c.inputs[i].dtype == DType::f64) {
+    if (c.inputs[i].dtype == DType::f64 && std::ranges::count(c.f64_inputs, i) == 0) {
       floating.push_back(i);
     }
   }
@@ -118,6 +123,23 @@ void set(at::Tensor& scalar, double value) {
   scalar.fill_(value);
 }
 
+// Batch norm: numbers of rows, and squares that are no less than those of a mean.
+void set_statistics(const OpCase& c, Tensors& inputs) {
+  if (c.op == "batch_norm_moments") {
+    set(inputs[2], 12);
+    inputs[1] = inputs[0] * inputs[0] / 12 + at::abs(inputs[1]);
+  }
+  if (c.op == "batch_norm" || c.op == "batch_norm_input_grad") {
+    set(inputs[c.f64_inputs[0]], 12);
+  }
+  if (c.op == "batch_norm_inference") {
+    inputs[2].abs_();
+  }
+  if (c.op == "batch_norm_inference_backward") {
+    inputs[3].abs_();
+  }
+}
+
 }  // namespace
 
 Tensors inputs_of_case(const OpCase& c) {
@@ -126,6 +148,9 @@ Tensors inputs_of_case(const OpCase& c) {
     const TensorType& type = c.inputs[i];
     inputs.push_back(ops::is_floating(type.dtype) ? random_tensor(type, 100 + i)
                                                   : random_integers(type, c.int_limit, 100 + i));
+    if (c.low < c.high && ops::is_floating(type.dtype)) {
+      inputs.back() = at::sigmoid(inputs.back()) * (c.high - c.low) + c.low;
+    }
   }
   if (c.op == "adamw") {
     inputs[3].abs_();
@@ -144,6 +169,9 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_moe_inputs(c, inputs);
+  set_statistics(c, inputs);
+  set_training_inputs(c, inputs);
   return inputs;
 }
 
@@ -185,8 +213,15 @@ std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
   return op == "split" ? call.outputs.size() : 1;
 }
 
-bool has_no_gradient(const std::string& op, std::size_t input) {
-  return op == "cross_entropy" && input == 2;
+bool has_no_gradient(const OpCase& c, std::size_t input) {
+  return c.flat || !ops::is_floating(c.inputs[input].dtype) ||
+         (c.op == "cross_entropy" && input == 2) || (c.op == "balance_loss" && input > 0) ||
+         (c.op == "moe_route" && input == 1) ||
+         (c.op == "batch_norm_inference" && (input == 1 || input == 2));
+}
+
+bool is_part_of_composition(const std::string& op) {
+  return op == "batch_norm" || op == "batch_norm_input_grad";
 }
 
 }  // namespace weft

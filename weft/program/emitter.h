@@ -53,13 +53,18 @@ class StageEmitter {
   [[nodiscard]] bool is_recomputed(ValueId value) const {
     return !recomputed_values_.empty() && recomputed_values_[value];
   }
+  [[nodiscard]] bool is_repeated(ValueId value) const {
+    return !repeated_values_.empty() && repeated_values_[value];
+  }
 
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
   SlotId synchronised(ValueId sum);
   void gather_sums(ValueId sum);
   void emit_update_node(NodeId n);
-  SlotId update_input(ValueId value, ValueId parameter);
+  [[nodiscard]] Placements update_placements(ValueId value) const;
+  [[nodiscard]] NodePlacement place_update(const Node& node) const;
+  SlotId update_input(ValueId value, const Placements& needed);
   void store_next(ValueId parameter, SlotId updated);
   [[nodiscard]] Placements replicated() const { return Placements(stage_.mesh.axes.size()); }
 
@@ -70,9 +75,10 @@ class StageEmitter {
   Phase phase_ = Phase::forward;
   Segment* segment_ = nullptr;
   std::map<Phase, SlotsOf> slots_of_;
-  std::map<ValueId, SlotId> stored_;  // persistent slots
-  std::map<ValueId, SlotId> sums_;    // accumulators
-  std::vector<bool> recomputed_values_;
+  std::map<ValueId, SlotId> stored_;     // persistent slots
+  std::map<ValueId, SlotId> sums_;       // accumulators
+  std::vector<bool> recomputed_values_;  // with their whole layer
+  std::vector<bool> repeated_values_;    // by themselves: see `repeated_values`
   std::set<std::string, std::less<>> recomputed_layers_;
   std::size_t recvs_ = 0;  // receives stand at the start of the segment
 };

@@ -6,6 +6,7 @@
 
 #include "weft/base/error.h"
 #include "weft/graph/blocks.h"
+#include "weft/program/lower.h"
 #include "weft/recipes/node_rules.h"
 #include "weft/recipes/node_splits.h"
 
@@ -233,15 +234,18 @@ class Summing {
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.role == Role::update && (node.op == "adamw" || node.op == "sgd")) {
-        satellites_[owner(node.inputs[0])].updates.push_back(static_cast<NodeId>(n));
+      if (node.role != Role::update || node.op == "sum_squares" || node.op == "clip_scale") {
+        continue;
+      }
+      if (const ValueId parameter = owner(node.inputs[0]); parameter >= 0) {
+        satellites_[parameter].updates.push_back(static_cast<NodeId>(n));
       }
     }
   }
 
-  // The parameter that an updated tensor (the parameter itself or its master copy) belongs to.
+  // The parameter that a tensor of the update (itself, a state, its gradient) belongs to, or -1.
   [[nodiscard]] ValueId owner(ValueId v) const {
-    return graph_.values[v].kind == ValueKind::state ? graph_.values[v].of : v;
+    return graph_.values[v].kind == ValueKind::parameter ? v : graph_.values[v].of;
   }
 
   void add_saved(ModelSums& sums) {
@@ -250,6 +254,7 @@ class Summing {
       storage[v] = static_cast<ValueId>(v);
     }
     std::set<ValueId> saved;
+    const std::vector<bool> repeated = repeated_values(graph_, ops_);
     for (const Node& node : graph_.nodes) {
       const OpDef& op = find_op(ops_, node.op);
       if (is_view(op)) {
@@ -263,7 +268,7 @@ class Summing {
     }
     for (const ValueId v : saved) {
       const NodeId producer = graph_.values[v].producer;
-      if (producer < 0 || graph_.nodes[producer].role != Role::forward) {
+      if (producer < 0 || graph_.nodes[producer].role != Role::forward || repeated[v]) {
         continue;
       }
       LayerSums* layer = sums_of(layer_of(graph_.nodes[producer].name), sums);
