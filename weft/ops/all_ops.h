@@ -40,5 +40,25 @@ namespace weft::ops {
 [[nodiscard]] OpDef clip_scale();
 [[nodiscard]] OpDef adamw();
 [[nodiscard]] OpDef sgd();
+[[nodiscard]] OpDef avg_pool();
+[[nodiscard]] OpDef avg_pool_backward();
+[[nodiscard]] OpDef batch_norm();
+[[nodiscard]] OpDef batch_norm_grad_sums();
+[[nodiscard]] OpDef batch_norm_inference();
+[[nodiscard]] OpDef batch_norm_inference_backward();
+[[nodiscard]] OpDef batch_norm_input_grad();
+[[nodiscard]] OpDef batch_norm_moments();
+[[nodiscard]] OpDef batch_norm_sums();
+[[nodiscard]] OpDef conv();
+[[nodiscard]] OpDef conv_input_grad();
+[[nodiscard]] OpDef conv_transpose();
+[[nodiscard]] OpDef conv_weight_grad();
+[[nodiscard]] OpDef ema();
+[[nodiscard]] OpDef group_norm();
+[[nodiscard]] OpDef group_norm_backward();
+[[nodiscard]] OpDef max_pool();
+[[nodiscard]] OpDef max_pool_backward();
+[[nodiscard]] OpDef upsample();
+[[nodiscard]] OpDef upsample_backward();
 
 }  // namespace weft::ops

@@ -39,4 +39,25 @@ Tensors attention_backward_kernel(const KernelCall& call);
 Tensors cross_entropy_kernel(const KernelCall& call);
 Tensors cross_entropy_backward_kernel(const KernelCall& call);
 
+// Convolutional networks.
+Tensors avg_pool_kernel(const KernelCall& call);
+Tensors avg_pool_backward_kernel(const KernelCall& call);
+Tensors batch_norm_kernel(const KernelCall& call);
+Tensors batch_norm_grad_sums_kernel(const KernelCall& call);
+Tensors batch_norm_inference_kernel(const KernelCall& call);
+Tensors batch_norm_inference_backward_kernel(const KernelCall& call);
+Tensors batch_norm_input_grad_kernel(const KernelCall& call);
+Tensors batch_norm_moments_kernel(const KernelCall& call);
+Tensors batch_norm_sums_kernel(const KernelCall& call);
+Tensors conv_kernel(const KernelCall& call);
+Tensors conv_input_grad_kernel(const KernelCall& call);
+Tensors conv_transpose_kernel(const KernelCall& call);
+Tensors conv_weight_grad_kernel(const KernelCall& call);
+Tensors group_norm_kernel(const KernelCall& call);
+Tensors group_norm_backward_kernel(const KernelCall& call);
+Tensors max_pool_kernel(const KernelCall& call);
+Tensors max_pool_backward_kernel(const KernelCall& call);
+Tensors upsample_kernel(const KernelCall& call);
+Tensors upsample_backward_kernel(const KernelCall& call);
+
 }  // namespace weft::ops
