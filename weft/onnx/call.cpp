@@ -32,6 +32,15 @@ bool Call::is_known(int i) const {
   return has(i) && importer.numbers(in(i)) != nullptr;
 }
 
+ValueId Call::constant(Known known, std::string_view what) const {
+  Operand operand;
+  operand.name = fmt::format("{}.{}", node.outputs.empty() ? node.op : node.outputs[0], what);
+  operand.element = known.element;
+  operand.shape.assign(known.dims.begin(), known.dims.end());
+  operand.known = std::make_shared<const Known>(std::move(known));
+  return importer.plain(operand);
+}
+
 const FileAttr* Call::attr(std::string_view name) const {
   const auto found = node.attrs.find(name);
   return found == node.attrs.end() ? nullptr : &found->second;

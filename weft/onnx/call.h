@@ -32,6 +32,9 @@ class Call {
   [[nodiscard]] const Known& known(int i, std::string_view what) const;
   [[nodiscard]] bool is_known(int i) const;
 
+  /// Numbers that the node needs besides, as a value; `what` is part of its name.
+  [[nodiscard]] ValueId constant(Known known, std::string_view what) const;
+
   // Attributes.
   [[nodiscard]] bool has_attr(std::string_view name) const { return node.attrs.contains(name); }
   [[nodiscard]] std::int64_t whole(std::string_view name, std::int64_t otherwise) const;

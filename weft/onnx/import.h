@@ -28,7 +28,6 @@ struct OnnxOptions {
 struct OnnxInitial {
   onnx_import::FileTensor tensor = {};
   DType dtype = DType::f32;  // of the parameter
-  Ints perm = {};            // the parameter is the transposed tensor; empty: as it is
 };
 
 struct OnnxOutput {

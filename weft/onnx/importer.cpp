@@ -13,6 +13,7 @@
 #include "weft/onnx/emit.h"
 #include "weft/onnx/layer_name.h"
 #include "weft/onnx/loss.h"
+#include "weft/ops/rules.h"
 
 namespace weft::onnx_import {
 
@@ -327,7 +328,26 @@ ValueId Importer::frozen(Operand& x) {
   return id;
 }
 
+ValueId Importer::sample_share() {
+  if (options_.for_training && sample_share_ < 0) {
+    sample_share_ = build_.input("sample_share", {{}, ops::sum_dtype(options_.dtype)});
+  }
+  return sample_share_;
+}
+
+ValueId Importer::inv_count() {
+  return build_.input("inv_count", {{}, ops::sum_dtype(options_.dtype)});
+}
+
 // ---- the end
+
+std::vector<std::string> Importer::output_names() const {
+  std::vector<std::string> names;
+  for (const FileValue& output : file_.graph.outputs) {
+    names.push_back(output.name);
+  }
+  return names;
+}
 
 void Importer::collect_outputs() {
   if (!options_.loss.empty()) {

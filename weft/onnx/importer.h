@@ -45,6 +45,7 @@ class Importer {
   [[nodiscard]] std::int64_t opset() const { return file_.opset; }
   [[nodiscard]] DType dtype(Element element) const { return dtype_of(element, options_.dtype); }
   [[nodiscard]] OnnxModel& model() { return model_; }
+  [[nodiscard]] std::vector<std::string> output_names() const;
 
   /// Null if no node gives it, or none that could be imported.
   [[nodiscard]] Operand* find(const std::string& name);
@@ -58,6 +59,11 @@ class Importer {
   [[nodiscard]] ValueId frozen(Operand& x);
   /// Numbers; decodes a tensor of the file. Null if they are not known.
   [[nodiscard]] const Known* numbers(Operand& x);
+  /// The share of a micro-batch in the samples of the step, an input of graphs for training; -1 in
+  /// others.
+  [[nodiscard]] ValueId sample_share();
+  /// 1 over the number of labels of the step.
+  [[nodiscard]] ValueId inv_count();
   void note_needed_constant(const Operand& x);
 
  private:
@@ -84,6 +90,7 @@ class Importer {
   std::string layer_;         // of the file's nodes
   std::string scope_layer_;   // the same, made unique
   int depth_ = 0;             // of subgraphs
+  ValueId sample_share_ = -1;
 };
 
 }  // namespace weft::onnx_import

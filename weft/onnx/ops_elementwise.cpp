@@ -158,7 +158,7 @@ void emit_flag(const Call& call) {
     const ValueId side = positive ? binary(call.b, "gt", x.values[0], 0)
                                   : binary(call.b, "lt", x.values[0], 0);
     y = positive || negative ? binary(call.b, "and", y, side)
-                             : binary(call.b, "ne", y, y);
+                             : binary(call.b, "xor", y, y);
   }
   give_aligned(call, y, Element::boolean, x.channels_last);
 }

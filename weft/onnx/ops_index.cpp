@@ -138,12 +138,8 @@ Known list_of(const Ints& numbers) {
 
 /// Entries of x along an axis by numbers that are known now.
 ValueId picked_entries(const Call& call, ValueId x, int axis, const Known& numbers) {
-  Operand ids;
-  ids.name = call.node.outputs.at(0) + ".indices";
-  ids.element = Element::i64;
-  ids.shape.assign(numbers.dims.begin(), numbers.dims.end());
-  ids.known = std::make_shared<const Known>(numbers);
-  return call.b.emit("gather", {x, call.importer.plain(ids)}, {{"dim", std::int64_t{axis}}});
+  return call.b.emit("gather", {x, call.constant(numbers, "indices")},
+                     {{"dim", std::int64_t{axis}}});
 }
 
 void emit_compress(const Call& call) {
