@@ -18,8 +18,10 @@ Threads::~Threads() {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
-  for (OpCase& c : dense_cases()) {
-    cases.push_back(std::move(c));
+  for (const auto make : {dense_cases, generic_cases}) {
+    for (OpCase& c : make()) {
+      cases.push_back(std::move(c));
+    }
   }
   for (OpCase& c : cases) {
     for (TensorType& type : c.inputs) {
@@ -92,6 +94,9 @@ Tensors inputs_of_case(const OpCase& c) {
     const TensorType& type = c.inputs[i];
     inputs.push_back(ops::is_floating(type.dtype) ? random_tensor(type, 100 + i)
                                                   : random_integers(type, c.int_limit, 100 + i));
+    if (c.low < c.high && ops::is_floating(type.dtype)) {
+      inputs.back() = at::sigmoid(inputs.back()) * (c.high - c.low) + c.low;
+    }
   }
   if (c.op == "adamw") {
     inputs[3].abs_();
@@ -151,8 +156,9 @@ std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
   return op == "split" ? call.outputs.size() : 1;
 }
 
-bool has_no_gradient(const std::string& op, std::size_t input) {
-  return op == "cross_entropy" && input == 2;
+bool has_no_gradient(const OpCase& c, std::size_t input) {
+  return c.flat || !ops::is_floating(c.inputs[input].dtype) ||
+         (c.op == "cross_entropy" && input == 2);
 }
 
 }  // namespace weft

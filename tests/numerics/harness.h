@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ class Threads {
   int before_;
 };
 
-/// elementwise_cases() and dense_cases(), batch symbols bound to 4.
+/// All the lists of op_case.h, batch symbols bound to 4.
 [[nodiscard]] std::vector<OpCase> all_cases();
 /// "linear f64[4,3] f64[5,3] note": for SCOPED_TRACE.
 [[nodiscard]] std::string describe(const OpCase& c);
@@ -53,13 +54,15 @@ class Threads {
 /// gradient only.
 [[nodiscard]] std::size_t differentiable_outputs(const OpCall& call, const std::string& op);
 
-/// Floating inputs that are no function of parameters, so that gradients ignore them:
-/// cross_entropy's inv_count.
-[[nodiscard]] bool has_no_gradient(const std::string& op, std::size_t input);
+/// Inputs that gradients ignore: whole numbers, those of flat functions, and what is no function of
+/// parameters (cross_entropy's inv_count).
+[[nodiscard]] bool has_no_gradient(const OpCase& c, std::size_t input);
 
 /// A libtorch composition of an op's definition that shares no code with its kernel. Null if there
 /// is none.
 using Reference = Tensors (*)(const OpCall& call, const Tensors& inputs);
+using References = std::map<std::string, Reference>;
+void add_generic_references(References& table);
 [[nodiscard]] Reference find_reference(const std::string& op);
 
 }  // namespace weft

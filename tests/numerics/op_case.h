@@ -18,11 +18,19 @@ struct OpCase {
   /// Integer inputs are drawn in [0, int_limit).
   std::int64_t int_limit = 1;
   std::string note = {};
+  /// Floating inputs lie between these, if they are not equal: where a function is defined.
+  double low = 0;
+  double high = 0;
+  /// The function is flat: no gradient flows to any input.
+  bool flat = false;
+  /// False: the op has no gradient with these attributes.
+  bool differentiable = true;
 };
 
-/// Cases of the elementwise and shape ops, and of the others. Every op of the table has at least
-/// one.
+/// Cases of the elementwise and shape ops, of the dense ones, and of the general tensor ops. Every
+/// op of the table has at least one.
 [[nodiscard]] std::vector<OpCase> elementwise_cases();
 [[nodiscard]] std::vector<OpCase> dense_cases();
+[[nodiscard]] std::vector<OpCase> generic_cases();
 
 }  // namespace weft

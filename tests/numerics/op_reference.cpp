@@ -152,7 +152,7 @@ Tensors cross_entropy(const OpCall& call, const Tensors& in) {
   return {((lse - chosen) * used).sum() * in[2], lse};
 }
 
-using Table = std::map<std::string, Reference>;
+using Table = References;
 
 void add_elementwise(Table& table) {
   table["relu"] = [](const OpCall&, const Tensors& in) { return Tensors{in[0] * (in[0] > 0)}; };
@@ -199,6 +199,7 @@ Table make_table() {
   table["softmax"] = softmax;
   table["attention"] = attention;
   table["cross_entropy"] = cross_entropy;
+  add_generic_references(table);
   return table;
 }
 

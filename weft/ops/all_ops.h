@@ -61,4 +61,35 @@ namespace weft::ops {
 [[nodiscard]] OpDef upsample();
 [[nodiscard]] OpDef upsample_backward();
 
+[[nodiscard]] OpDef arg_max();
+[[nodiscard]] OpDef binary();
+[[nodiscard]] OpDef binary_backward();
+[[nodiscard]] OpDef cumsum();
+[[nodiscard]] OpDef expand();
+[[nodiscard]] OpDef gather();
+[[nodiscard]] OpDef gather_backward();
+[[nodiscard]] OpDef gather_elements();
+[[nodiscard]] OpDef gather_elements_backward();
+[[nodiscard]] OpDef gather_nd();
+[[nodiscard]] OpDef gather_nd_backward();
+[[nodiscard]] OpDef iota();
+[[nodiscard]] OpDef log_softmax();
+[[nodiscard]] OpDef log_softmax_backward();
+[[nodiscard]] OpDef mask();
+[[nodiscard]] OpDef one_hot();
+[[nodiscard]] OpDef pad();
+[[nodiscard]] OpDef pad_backward();
+[[nodiscard]] OpDef reduce();
+[[nodiscard]] OpDef reduce_backward();
+[[nodiscard]] OpDef roll();
+[[nodiscard]] OpDef scatter_elements();
+[[nodiscard]] OpDef scatter_nd();
+[[nodiscard]] OpDef slice();
+[[nodiscard]] OpDef slice_backward();
+[[nodiscard]] OpDef top_k();
+[[nodiscard]] OpDef trilu();
+[[nodiscard]] OpDef unary();
+[[nodiscard]] OpDef unary_backward();
+[[nodiscard]] OpDef where();
+
 }  // namespace weft::ops

@@ -1,4 +1,4 @@
-// cast(x) -> y: the same numbers in another dtype.
+// cast(x) -> y: the same numbers in another dtype. Towards whole numbers the fraction is cut off.
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/rules.h"
@@ -20,6 +20,9 @@ FactorRule factors(const OpCall& call) {
 }
 
 std::vector<ValueId> gradient(const Backward& b) {
+  if (!b.wanted[0]) {
+    return {-1};
+  }
   const std::string_view dtype = dtype_name(b.build.type(b.inputs[0]).dtype);
   return {b.build.emit("cast", {b.output_grads[0]}, {{"dtype", std::string(dtype)}})};
 }

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
@@ -19,40 +18,9 @@
 namespace weft::ops {
 namespace {
 
-// "12B" or "B" or "12"
-Dim parse_dim(std::string_view text, std::string_view whole) {
-  Dim dim;
-  dim.batched = text.ends_with('B');
-  const std::string_view digits = text.substr(0, text.size() - (dim.batched ? 1 : 0));
-  if (!digits.empty()) {
-    const char* end = digits.data() + digits.size();
-    const auto parsed = std::from_chars(digits.data(), end, dim.size);
-    require(parsed.ec == std::errc{} && parsed.ptr == end && dim.size > 0,
-            "reshape: '{}' in shape \"{}\" is no length such as 16, B or 12B", text, whole);
-  } else {
-    require(dim.batched, "reshape: a length is missing in shape \"{}\"", whole);
-  }
-  return dim;
-}
-
-Shape parse_shape(std::string_view text) {
-  Shape shape;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    shape.push_back(parse_dim(text.substr(begin, end - begin), text));
-    begin = end + 1;
-  }
-  return shape;
-}
-
-std::string shape_text(const Shape& shape) {
-  const std::string bracketed = format_shape(shape);
-  return bracketed.substr(1, bracketed.size() - 2);
-}
-
 TensorTypes infer(const OpCall& call) {
   const TensorType& x = call.inputs[0];
-  const TensorType y{parse_shape(attr_text(call.attrs, "shape")), x.dtype};
+  const TensorType y{shape_attr(call, "reshape"), x.dtype};
   const auto elements = [](const Shape& shape) {  // the number of batched dims, and the product
     std::pair<int, std::int64_t> product{0, 1};
     for (const Dim dim : shape) {
@@ -147,6 +115,9 @@ FactorRule factors(const OpCall& call) {
 }
 
 std::vector<ValueId> gradient(const Backward& b) {
+  if (!b.wanted[0]) {
+    return {-1};
+  }
   const std::string shape = shape_text(b.build.type(b.inputs[0]).shape);
   return {b.build.emit("reshape", {b.output_grads[0]}, {{"shape", shape}})};
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "weft/ops/builder.h"
@@ -11,6 +12,10 @@ namespace weft::ops {
 
 bool is_floating(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+bool is_number(DType dtype) {
+  return is_floating(dtype) || dtype == DType::i64 || dtype == DType::i32;
 }
 
 DType sum_dtype(DType dtype) {
@@ -28,6 +33,18 @@ const TensorType& input(const OpCall& call, int i) {
 void require_floating(const OpCall& call, std::string_view op, int i) {
   require(is_floating(input(call, i).dtype),
           "{}: input {} is {}, but must be floating; cast it first", op, i,
+          format_type(input(call, i)));
+}
+
+void require_number(const OpCall& call, std::string_view op, int i) {
+  require(is_number(input(call, i).dtype),
+          "{}: input {} is {}, which holds no numbers; cast it first", op, i,
+          format_type(input(call, i)));
+}
+
+void require_i64(const OpCall& call, std::string_view op, int i) {
+  require(input(call, i).dtype == DType::i64,
+          "{}: input {} is {}, but ids are i64; cast them first", op, i,
           format_type(input(call, i)));
 }
 
@@ -81,16 +98,26 @@ std::string elementwise_dims(const OpCall& call) {
   return list(call.inputs) + " -> " + list(call.outputs);
 }
 
-TensorTypes infer_suffix(const OpCall& call, std::string_view op) {
-  require_floating(call, op, 0);
+std::string spaced(std::string_view letters) {
+  return fmt::format("{}", fmt::join(letters, " "));
+}
+
+void require_suffix(const OpCall& call, std::string_view op) {
   const TensorType& a = call.inputs[0];
   const TensorType& b = call.inputs[1];
-  require(a.dtype == b.dtype, "{}: inputs are {} and {}; cast one of them", op, format_type(a),
-          format_type(b));
   const bool fits =
       b.rank() <= a.rank() && std::equal(b.shape.rbegin(), b.shape.rend(), a.shape.rbegin());
   require(fits, "{}: {} is neither of the shape of {} nor of a suffix of it", op, format_type(b),
           format_type(a));
+}
+
+TensorTypes infer_suffix(const OpCall& call, std::string_view op) {
+  require_number(call, op, 0);
+  const TensorType& a = call.inputs[0];
+  const TensorType& b = call.inputs[1];
+  require(a.dtype == b.dtype, "{}: inputs are {} and {}; cast one of them", op, format_type(a),
+          format_type(b));
+  require_suffix(call, op);
   return {a};
 }
 
@@ -145,6 +172,53 @@ int dim_of(std::int64_t dim, int rank, std::string_view op) {
   const std::int64_t positive = dim < 0 ? dim + rank : dim;
   require(positive >= 0 && positive < rank, "{}: there is no dim {} among {} dims", op, dim, rank);
   return static_cast<int>(positive);
+}
+
+std::vector<bool> dim_flags(const OpCall& call, std::string_view name, std::string_view op) {
+  const int rank = call.inputs.at(0).rank();
+  std::vector<bool> flags(static_cast<std::size_t>(rank), false);
+  for (const std::int64_t dim : attr_ints(call.attrs, name)) {
+    const auto at = static_cast<std::size_t>(dim_of(dim, rank, op));
+    require(!flags[at], "{}: {} names dim {} twice", op, name, dim);
+    flags[at] = true;
+  }
+  return flags;
+}
+
+namespace {
+
+// "12B" or "B" or "12"
+Dim parse_length(std::string_view text, std::string_view whole, std::string_view op) {
+  Dim dim;
+  dim.batched = text.ends_with('B');
+  const std::string_view digits = text.substr(0, text.size() - (dim.batched ? 1 : 0));
+  if (!digits.empty()) {
+    const char* end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, dim.size);
+    require(parsed.ec == std::errc{} && parsed.ptr == end && dim.size > 0,
+            "{}: '{}' in shape \"{}\" is no length such as 16, B or 12B", op, text, whole);
+  } else {
+    require(dim.batched, "{}: a length is missing in shape \"{}\"", op, whole);
+  }
+  return dim;
+}
+
+}  // namespace
+
+Shape shape_attr(const OpCall& call, std::string_view op) {
+  const std::string_view text = attr_text(call.attrs, "shape");
+  Shape shape;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    shape.push_back(parse_length(text.substr(begin, end - begin), text, op));
+    begin = end + 1;
+  }
+  return shape;
+}
+
+std::string shape_text(const Shape& shape) {
+  const std::string bracketed = format_shape(shape);
+  return bracketed.substr(1, bracketed.size() - 2);
 }
 
 TensorTypes checked_infer(const OpDef& def, const OpCall& call) {

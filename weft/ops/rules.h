@@ -9,11 +9,17 @@
 namespace weft::ops {
 
 [[nodiscard]] bool is_floating(DType dtype);
+/// Floating, i64 or i32: what can be added and multiplied.
+[[nodiscard]] bool is_number(DType dtype);
 /// The dtype in which sums over many elements are kept: f64 for f64, f32 otherwise.
 [[nodiscard]] DType sum_dtype(DType dtype);
 
 /// Throws Error{input} naming op, input and type unless input `i` is floating.
 void require_floating(const OpCall& call, std::string_view op, int i);
+/// Throws Error{input} unless input `i` is a number.
+void require_number(const OpCall& call, std::string_view op, int i);
+/// Throws Error{input} unless input `i` is i64.
+void require_i64(const OpCall& call, std::string_view op, int i);
 /// Throws Error{input} unless inputs `a` and `b` have one type.
 void require_same_type(const OpCall& call, std::string_view op, int a, int b);
 /// Throws Error{input} unless input `i` is a scalar of the given dtype.
@@ -28,6 +34,11 @@ void require_master(const OpCall& call, std::string_view op);
 [[nodiscard]] std::string letters(int leading, std::string_view last);
 /// Every operand has the letters of input 0 ("b s -> b s", "b s, b s -> b s"); scalars have none.
 [[nodiscard]] std::string elementwise_dims(const OpCall& call);
+
+/// "b s h" for "bsh".
+[[nodiscard]] std::string spaced(std::string_view letters);
+/// Is input 1 of the shape of input 0, or of a suffix of it? Throws Error{input} if not.
+void require_suffix(const OpCall& call, std::string_view op);
 
 /// add and mul: input 1 has the shape of input 0 or a suffix of it, and its dtype. Gives that type.
 [[nodiscard]] TensorTypes infer_suffix(const OpCall& call, std::string_view op);
@@ -54,6 +65,15 @@ class Letters {
 
 /// A dim counted from the end if negative. Throws Error{input} if there is no such dim.
 [[nodiscard]] int dim_of(std::int64_t dim, int rank, std::string_view op);
+
+/// The dims of `attrs[name]` as flags, one for each of `rank` dims. Throws Error{input} if a dim is
+/// named twice or is none.
+[[nodiscard]] std::vector<bool> dim_flags(const OpCall& call, std::string_view name,
+                                          std::string_view op);
+/// The shape in attribute `shape`, text such as "B,16,4". Throws Error{input} naming `op`.
+[[nodiscard]] Shape shape_attr(const OpCall& call, std::string_view op);
+/// The reverse.
+[[nodiscard]] std::string shape_text(const Shape& shape);
 
 /// Checks the number of inputs, then asks the op's shape rule. Throws Error{input}.
 [[nodiscard]] TensorTypes checked_infer(const OpDef& def, const OpCall& call);
