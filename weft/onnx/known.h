@@ -49,7 +49,7 @@ struct Known {
 inline constexpr std::int64_t kMostKnown = std::int64_t{1} << 24;
 
 /// Throws Error{input} for more than kMostKnown elements.
-[[nodiscard]] std::int64_t checked_elements(const Ints& dims);
+std::int64_t checked_elements(const Ints& dims);
 
 [[nodiscard]] Known known_wholes(const std::vector<Whole>& numbers);  // one dim
 [[nodiscard]] Known known_scalar(double value, Element element);
