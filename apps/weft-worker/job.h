@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@
 
 namespace weft {
 
+/// The evaluation of the model on the tensors of the training program.
+struct EvaluationJob {
+  Graph graph = {};
+  Program program = {};
+};
+
 /// All that a rank knows before it meets the others. Holds no tensors.
 struct WorkerJob {
   OpTable ops;
@@ -20,6 +27,7 @@ struct WorkerJob {
   Model model;
   Graph graph;  // training graph
   Program program;
+  std::optional<EvaluationJob> evaluation;         // if it is asked for
   std::vector<DeviceId> devices;                   // by rank
   std::vector<std::int64_t> predicted_peak_bytes;  // by device of the cluster
   std::unique_ptr<Dataset> data;

@@ -52,7 +52,12 @@ int exit_code(Blame blame) {
 
 void add_options(CLI::App& app, WorkerOptions& o) {
   app.add_option("PLAN", o.plan, "plan file")->required();
-  app.add_option("--data", o.data, "text:FILE, tokens:FILE.bin or synthetic");
+  app.add_option("--data", o.data,
+                 "text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, images:FILE,LABELS or synthetic");
+  app.add_option("--tokenizer", o.tokenizer, "tokenizer.json for text; without it, bytes");
+  app.add_option("--held-out", o.held_out, "share of the samples that is not trained on");
+  app.add_option("--eval-every", o.eval_every, "steps between evaluations on the held-out part");
+  app.add_option("--eval-batches", o.eval_batches, "batches of an evaluation; 0: all");
   app.add_option("--steps", o.steps, "steps in all, those before a resume included");
   app.add_option("--lr", o.learning_rate, "peak learning rate");
   app.add_option("--schedule", o.schedule, "cosine, linear or constant")

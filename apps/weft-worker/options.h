@@ -8,6 +8,10 @@ namespace weft {
 struct WorkerOptions {
   std::string plan;
   std::string data = "synthetic";
+  std::string tokenizer;          // for text; empty: bytes
+  double held_out = 0;            // share of the samples that is not trained on
+  std::int64_t eval_every = 0;    // steps between evaluations on the held-out part; 0: none
+  std::int64_t eval_batches = 0;  // at most so many batches of it; 0: all
   std::int64_t steps = 1;
   double learning_rate = -1;  // below 0: the optimizer's default
   std::string schedule = "constant";

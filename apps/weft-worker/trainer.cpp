@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "evaluation.h"
 #include "trace.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
@@ -19,6 +20,7 @@
 #include "weft/runtime/communicator.h"
 #include "weft/runtime/executor.h"
 #include "weft/runtime/learning_rate.h"
+#include "weft/store/read_ahead.h"
 
 namespace weft {
 namespace {
@@ -51,20 +53,30 @@ class Trainer {
                    .devices = job.devices,
                    .seed = job.plan.seed},
                   communicator_) {
-    rate_ = {.peak = options.learning_rate >= 0         ? options.learning_rate
-                     : job.plan.optimizer.name == "sgd" ? 0.1
-                                                        : 3e-4,
+    rate_ = {.peak = options.learning_rate >= 0 ? options.learning_rate
+                                                : default_learning_rate(job.plan.optimizer.name),
              .schedule = options.schedule,
              .warmup = options.warmup,
              .steps = options.steps};
+    if (job.evaluation) {
+      evaluation_.emplace(job, executor_, communicator_);
+    }
   }
 
   void run(const std::atomic<bool>& stop) {
     begin();
+    ReadAhead batches(
+        [this, rows = executor_.needed_samples()](std::int64_t step) {
+          return job_.data->batch(step, job_.plan.batch, rows);
+        },
+        done_, std::max(done_, options_.steps));
     bool stopped = false;
     for (std::int64_t step = done_ + 1; step <= options_.steps && !stopped; ++step) {
-      one_step(step);
+      one_step(step, batches.next());
       done_ = step;
+      if (evaluation_ && (step % options_.eval_every == 0 || step == options_.steps)) {
+        evaluate();
+      }
       stopped = agree_to_stop(stop) && step < options_.steps;
       const bool due = options_.save_every > 0 && step % options_.save_every == 0;
       if (!options_.save.empty() && (due || stopped || step == options_.steps)) {
@@ -98,9 +110,8 @@ class Trainer {
     done_ = info.step;
   }
 
-  void one_step(std::int64_t step) {
+  void one_step(std::int64_t step, const SampleBatch& batch) {
     const bool last = step == options_.steps;
-    const SampleBatch batch = job_.data->batch(step - 1, job_.plan.batch);
     const StepInput input{
         .step = step, .learning_rate = learning_rate_at(rate_, step), .batch = &batch};
     const StepOptions how{.timeline = last && !options_.trace.empty(),
@@ -121,13 +132,30 @@ class Trainer {
                     {"step", step},
                     {"seconds", result.seconds},
                     {"samples", batch.samples},
-                    {"tokens", batch.tokens.size()},
+                    {"tokens", batch.samples * job_.model.sequence},
                     {"peak_memory_bytes", result.peak_memory_bytes}};
     if (executor_.reports_loss()) {
       message["loss"] = *result.loss;
       losses_.push_back(*result.loss);
       if (!reporter_.connected()) {
         fmt::print("step {} loss {:.6f} {:.4f} s\n", step, *result.loss, result.seconds);
+        std::fflush(stdout);
+      }
+    }
+    reporter_.send(message);
+  }
+
+  void evaluate() {
+    const EvaluationResult result = evaluation_->run(options_.eval_batches);
+    peak_bytes_ = std::max(peak_bytes_, result.peak_memory_bytes);
+    json message = {{"type", "evaluation"},
+                    {"step", done_},
+                    {"seconds", result.seconds},
+                    {"peak_memory_bytes", result.peak_memory_bytes}};
+    if (executor_.reports_loss()) {
+      message["loss"] = result.loss.value();
+      if (!reporter_.connected()) {
+        fmt::print("step {} evaluation loss {:.6f}\n", done_, *result.loss);
         std::fflush(stdout);
       }
     }
@@ -193,6 +221,7 @@ class Trainer {
   DeviceId device_;
   Communicator communicator_;
   Executor executor_;
+  std::optional<Evaluation> evaluation_;
   LearningRate rate_;
   std::int64_t done_ = 0;  // steps
   std::int64_t peak_bytes_ = 0;

@@ -1,6 +1,7 @@
 #include "setup.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,10 +10,13 @@
 
 #include "progress.h"
 #include "weft/autodiff/differentiate.h"
+#include "weft/autodiff/evaluation.h"
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/units.h"
 #include "weft/graph/text.h"
+#include "weft/program/check.h"
+#include "weft/program/lower.h"
 
 namespace weft {
 namespace {
@@ -42,14 +46,24 @@ std::vector<std::int64_t> budgets(const Cluster& cluster, const std::string& mem
 }
 
 OptimizerSpec optimizer_of(const TaskOptions& options) {
-  require(options.optimizer == "adamw" || options.optimizer == "sgd",
-          "--optimizer {}: known are adamw and sgd", options.optimizer);
-  require(options.clip >= 0, "--clip {}: the largest norm cannot be negative", options.clip);
-  OptimizerSpec spec;
-  spec.name = options.optimizer;
-  spec.weight_decay = options.weight_decay.value_or(options.optimizer == "adamw" ? 0.01 : 0.0);
+  OptimizerSpec spec = default_optimizer(options.optimizer);
+  spec.weight_decay = options.weight_decay.value_or(spec.weight_decay);
+  spec.beta1 = options.beta1.value_or(spec.beta1);
+  spec.beta2 = options.beta2.value_or(spec.beta2);
+  spec.momentum = options.momentum.value_or(spec.momentum);
+  spec.epsilon = options.epsilon.value_or(spec.epsilon);
+  spec.nesterov = options.nesterov;
   spec.clip = options.clip;
+  const std::vector<std::string> found = violations(spec);
+  require(found.empty(), "{}", fmt::join(found, "\n"));
   return spec;
+}
+
+ModelOptions model_options(const Plan& plan) {
+  return {.sequence = plan.sequence,
+          .dtype = plan.dtype,
+          .freeze = plan.model.freeze,
+          .label_smoothing = plan.model.label_smoothing};
 }
 
 }  // namespace
@@ -66,10 +80,21 @@ void add_task_options(CLI::App& command, TaskOptions& options) {
   command.add_option("--memory", options.memory, "budget for each device, such as 12GiB");
   command.add_option("--dtype", options.dtype,
                      "f32 | bf16 | f64 (default: f32 on CPU, bf16 elsewhere)");
-  command.add_option("--optimizer", options.optimizer, "adamw | sgd");
+  command.add_option("--optimizer", options.optimizer, "adamw | adam | sgd | lion | adafactor");
   command.add_option("--weight-decay", options.weight_decay,
-                     "default: 0.01 with adamw, 0 with sgd");
+                     "default: 0.01 with adamw, 0 with others");
+  command.add_option("--beta1", options.beta1, "of adam, adamw and lion (0.9)");
+  command.add_option("--beta2", options.beta2, "of adam and adamw (0.999), lion (0.99)");
+  command.add_option("--epsilon", options.epsilon, "of adam and adamw (1e-8), adafactor (1e-30)");
+  command.add_option("--momentum", options.momentum, "of sgd (0.9)");
+  command.add_flag("--nesterov", options.nesterov, "sgd looks one step of momentum ahead");
   command.add_option("--clip", options.clip, "largest global norm of the gradients; 0: none");
+  command.add_option("--label-smoothing", options.label_smoothing,
+                     "share of each label that goes to all classes alike (0)");
+  command
+      .add_option("--freeze", options.freeze,
+                  "parameters that are not trained: a name, * for any part of it; repeatable")
+      ->allow_extra_args(false);
   command.add_option("--seed", options.seed, "of weights, data order and dropout");
   add_output_options(command, options);
 }
@@ -90,9 +115,16 @@ Setup make_setup(const TaskOptions& options) {
   task.dtype = parse_dtype(options.dtype.empty() ? automatic : options.dtype);
   require(task.dtype == DType::f32 || task.dtype == DType::bf16 || task.dtype == DType::f64,
           "--dtype {}: known are f32, bf16 and f64", options.dtype);
-  setup.model =
-      load_model(options.model, {.sequence = options.sequence, .dtype = task.dtype}, setup.ops);
-  task.model = {.description = setup.model.description, .hash = graph_hash(setup.model.forward)};
+  setup.model = load_model(options.model,
+                           {.sequence = options.sequence,
+                            .dtype = task.dtype,
+                            .freeze = options.freeze,
+                            .label_smoothing = options.label_smoothing},
+                           setup.ops);
+  task.model = {.description = setup.model.description,
+                .hash = graph_hash(setup.model.forward),
+                .freeze = options.freeze,
+                .label_smoothing = options.label_smoothing};
   task.batch = options.batch;
   task.sequence = setup.model.sequence;
   task.optimizer = optimizer_of(options);
@@ -104,8 +136,7 @@ Setup make_setup(const TaskOptions& options) {
 
 Setup setup_of(const Plan& plan) {
   Setup setup{.ops = builtin_ops(), .model = {}, .training = {}, .task = {}};
-  setup.model = load_model(plan.model.description, {.sequence = plan.sequence, .dtype = plan.dtype},
-                           setup.ops);
+  setup.model = load_model(plan.model.description, model_options(plan), setup.ops);
   const std::string hash = graph_hash(setup.model.forward);
   require(hash == plan.model.hash,
           "the plan was made for another graph of '{}' (hash {}, now {}): make the plan again",
@@ -156,6 +187,24 @@ Choice choose_plan(const Setup& setup, const TaskOptions& options) {
                       .search_s = seconds_since(begin),
                       .parameters = parameter_count(setup.model.forward),
                       .exact = false}};
+}
+
+void add_evaluation_memory(const Setup& setup, Candidate& candidate) {
+  const Plan& plan = candidate.plan;
+  const Program training = lower(setup.training, plan, setup.ops);
+  const Graph graph = evaluation_graph(setup.model.forward, setup.ops);
+  const Program program = lower(graph, plan, setup.ops, &training);
+  const std::vector<std::int64_t> peak =
+      peak_memory_beside({program, graph}, {training, setup.training},
+                         static_cast<int>(plan.cluster.devices.size()), setup.ops);
+  for (std::size_t d = 0; d < peak.size(); ++d) {
+    std::int64_t& most = candidate.peak_memory_bytes[d];
+    most = std::max(most, peak[d]);
+    candidate.fits = candidate.fits && most <= plan.memory_budget_bytes[d];
+  }
+  if (!candidate.fits) {
+    throw Error(Blame::no_fit, does_not_fit_text(candidate));
+  }
 }
 
 std::string worker_path() {

@@ -23,7 +23,14 @@ struct TaskOptions {
   std::string dtype;
   std::string optimizer = "adamw";
   std::optional<double> weight_decay;
+  std::optional<double> beta1;
+  std::optional<double> beta2;
+  std::optional<double> momentum;
+  std::optional<double> epsilon;
+  bool nesterov = false;
   double clip = 0;
+  double label_smoothing = 0;
+  std::vector<std::string> freeze;
   std::uint64_t seed = 0;
   std::string recipe;
   bool json = false;
@@ -58,6 +65,10 @@ struct Choice {
 /// nothing fits.
 [[nodiscard]] Choice choose_plan(const Setup& setup, const TaskOptions& options);
 [[nodiscard]] Choice evaluate_plan(const Setup& setup, const Plan& plan);
+
+/// Raises the candidate's peaks to what evaluating the model between steps needs. Throws
+/// Error{no_fit} if that does not fit.
+void add_evaluation_memory(const Setup& setup, Candidate& candidate);
 
 /// Where `weft-worker` is: beside this binary.
 [[nodiscard]] std::string worker_path();

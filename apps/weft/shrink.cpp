@@ -71,9 +71,14 @@ bool too_large(const Plan& plan, const Setup& setup) {
 
 void use_model(Plan& plan, const std::string& description, std::int64_t sequence) {
   const OpTable ops = builtin_ops();
-  const Model model = load_model(description, {.sequence = sequence, .dtype = plan.dtype}, ops);
-  plan.model = {.description = model.description,
-                .hash = hash_hex(hash_text(format_graph(model.forward)))};
+  const Model model = load_model(description,
+                                 {.sequence = sequence,
+                                  .dtype = plan.dtype,
+                                  .freeze = plan.model.freeze,
+                                  .label_smoothing = plan.model.label_smoothing},
+                                 ops);
+  plan.model.description = model.description;
+  plan.model.hash = hash_hex(hash_text(format_graph(model.forward)));
   plan.sequence = model.sequence;
 }
 

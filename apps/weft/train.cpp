@@ -22,6 +22,10 @@ struct TrainOptions {
   TaskOptions task;
   std::string plan;
   std::string data;
+  std::string tokenizer;
+  std::optional<double> held_out;
+  std::int64_t eval_every = 0;
+  std::int64_t eval_batches = 0;
   std::int64_t steps = 0;
   std::optional<double> lr;
   std::string schedule = "constant";
@@ -48,7 +52,7 @@ Choice choose(const TrainOptions& options, Setup& setup) {
 }
 
 std::vector<std::string> worker_arguments(const TrainOptions& options, const Plan& plan) {
-  const double lr = options.lr.value_or(plan.optimizer.name == "sgd" ? 0.1 : 3e-4);
+  const double lr = options.lr.value_or(default_learning_rate(plan.optimizer.name));
   require(std::isfinite(lr) && lr >= 0, "--lr {}: a rate is a number from 0", lr);
   std::vector<std::string> words = {"--data",     options.data,
                                     "--steps",    fmt::format("{}", options.steps),
@@ -60,6 +64,15 @@ std::vector<std::string> worker_arguments(const TrainOptions& options, const Pla
       words.insert(words.end(), {name, value});
     }
   };
+  add("--tokenizer", options.tokenizer);
+  const double held_out = options.held_out.value_or(options.eval_every > 0 ? 0.05 : 0.0);
+  if (held_out > 0) {
+    add("--held-out", fmt::format("{}", held_out));
+  }
+  if (options.eval_every > 0) {
+    add("--eval-every", fmt::format("{}", options.eval_every));
+    add("--eval-batches", fmt::format("{}", options.eval_batches));
+  }
   add("--save", options.save);
   add("--resume", options.resume);
   add("--trace", options.trace);
@@ -113,6 +126,31 @@ class Progress {
     }
   }
 
+  void evaluation(const EvaluationReport& report) {
+    const auto rank = static_cast<std::size_t>(report.rank);
+    peak_.resize(std::max(peak_.size(), rank + 1), 0);
+    peak_[rank] = std::max(peak_[rank], report.peak_memory_bytes);
+    if (!report.loss) {
+      return;
+    }
+    evaluations_.push_back({{"step", report.step}, {"eval_loss", *report.loss}});
+    std::string note = fmt::format("step {}  evaluation loss {:.4f}", report.step, *report.loss);
+    if (plan_.sequence > 0) {
+      evaluations_.back()["perplexity"] = std::exp(*report.loss);
+      note += fmt::format("  perplexity {:.4g}", std::exp(*report.loss));
+    }
+    if (log_.is_open()) {
+      log_ << evaluations_.back().dump() << std::endl;
+    }
+    if (!options_.task.quiet && !options_.task.json) {
+      bar_.wipe();
+      fmt::print(stderr, "{}\n", note);
+    }
+  }
+
+  [[nodiscard]] const std::vector<nlohmann::ordered_json>& evaluations() const {
+    return evaluations_;
+  }
   [[nodiscard]] double median_s() const { return median_step_seconds(seconds_); }
   [[nodiscard]] const std::vector<double>& losses() const { return losses_; }
   [[nodiscard]] const std::vector<std::int64_t>& peak() const { return peak_; }
@@ -129,6 +167,7 @@ class Progress {
   std::vector<double> seconds_;
   std::vector<double> losses_;
   std::vector<std::int64_t> peak_;
+  std::vector<nlohmann::ordered_json> evaluations_;  // as in the log
 };
 
 void print_end(const Candidate& c, const Progress& progress) {
@@ -149,17 +188,28 @@ void print_end(const Candidate& c, const Progress& progress) {
 }
 
 nlohmann::ordered_json end_json(const Candidate& c, const Progress& progress) {
-  return {
+  nlohmann::ordered_json json = {
       {"steps", progress.losses().size()},
       {"losses", progress.losses()},
       {"step_seconds", {{"predicted", c.step_s}, {"measured", progress.median_s()}}},
       {"peak_memory_bytes", {{"predicted", c.peak_memory_bytes}, {"measured", progress.peak()}}},
       {"recipe", c.recipe}};
+  if (!progress.evaluations().empty()) {
+    json["evaluations"] = progress.evaluations();
+  }
+  return json;
 }
 
 void check_options(const TrainOptions& options) {
   require(options.steps > 0, "--steps is needed: how many steps to train");
-  require(!options.data.empty(), "--data is needed: text:FILE, tokens:FILE.bin or synthetic");
+  require(!options.data.empty(),
+          "--data is needed: text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, "
+          "images:FILE,LABELS or synthetic");
+  const double held_out = options.held_out.value_or(0);
+  require(held_out >= 0 && held_out < 1, "--held-out {}: a share from 0 to below 1", held_out);
+  require(options.eval_every >= 0 && options.eval_batches >= 0,
+          "--eval-every {} --eval-batches {}: numbers from 0", options.eval_every,
+          options.eval_batches);
   const auto known = {"constant", "linear", "cosine"};
   require(std::ranges::find(known, options.schedule) != known.end(),
           "--schedule {}: known are cosine, linear and constant", options.schedule);
@@ -185,18 +235,19 @@ void print_interrupted(const TrainOptions& options, const Progress& progress) {
 int train(const TrainOptions& options) {
   check_options(options);
   Setup setup;
-  const Choice choice = choose(options, setup);
+  Choice choice = choose(options, setup);
+  if (options.eval_every > 0) {
+    add_evaluation_memory(setup, choice.candidate);
+  }
   const Candidate& c = choice.candidate;
-  require(c.plan.dtype != DType::bf16,
-          "weft trains on CPUs, whose kernels compute in f32 and f64: give --dtype f32{}",
-          options.plan.empty() ? "" : " when you make the plan");
   if (!options.task.quiet && !options.task.json) {
     fmt::print("{}\n", plan_text(c, choice.figures));
     std::fflush(stdout);
   }
   Progress progress(options, c.plan);
-  const JobResult result = run_workers(c.plan, worker_arguments(options, c.plan),
-                                       [&](const StepReport& r) { progress.step(r); });
+  const JobResult result = run_workers(
+      c.plan, worker_arguments(options, c.plan), [&](const StepReport& r) { progress.step(r); },
+      [&](const EvaluationReport& r) { progress.evaluation(r); });
   progress.end();
   if (!result.ok) {
     fmt::print(stderr, "weft: {}\n", result.cause);
@@ -227,9 +278,20 @@ void add_train(CLI::App& app, Command& run) {
   add_task_options(*command, options->task);
   add_recipe_option(*command, options->task);
   command->add_option("--plan", options->plan, "train with this plan instead of searching one");
-  command->add_option("--data", options->data, "text:FILE, tokens:FILE.bin or synthetic");
+  command->add_option("--data", options->data,
+                      "text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, images:FILE,LABELS, "
+                      "synthetic");
+  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json for text");
+  command->add_option("--held-out,--eval-share", options->held_out,
+                      "share that is not trained on (0; 0.05 with --eval-every)");
+  command->add_option("--eval-every", options->eval_every,
+                      "steps between evaluations on the held-out part; 0: none");
+  command->add_option("--eval-batches", options->eval_batches,
+                      "batches of an evaluation; 0: the whole held-out part");
   command->add_option("--steps", options->steps, "how many steps");
-  command->add_option("--lr", options->lr, "default: 3e-4 with adamw, 0.1 with sgd");
+  command->add_option("--lr", options->lr,
+                      "default: 3e-4 with adamw and adam, 0.1 with sgd, "
+                      "1e-4 with lion, 1e-3 with adafactor");
   command->add_option("--schedule", options->schedule, "cosine | linear | constant");
   command->add_option("--warmup", options->warmup, "steps in which the rate rises from 0");
   command->add_option("--save", options->save, "folder for checkpoints");

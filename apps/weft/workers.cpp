@@ -36,8 +36,29 @@ std::vector<DeviceId> used_devices(const Plan& plan) {
   return {devices.begin(), devices.end()};
 }
 
+namespace {
+
+// JSON has no NaN: a loss that is none comes as null.
+std::optional<double> loss_of(const nlohmann::json& message) {
+  if (!message.contains("loss")) {
+    return std::nullopt;
+  }
+  return message["loss"].is_number() ? message["loss"].get<double>()
+                                     : std::numeric_limits<double>::quiet_NaN();
+}
+
+EvaluationReport evaluation_of(int rank, const nlohmann::json& message) {
+  return {.step = message.at("step").get<std::int64_t>(),
+          .rank = rank,
+          .loss = loss_of(message),
+          .peak_memory_bytes = message.value("peak_memory_bytes", std::int64_t{0})};
+}
+
+}  // namespace
+
 JobResult run_workers(const Plan& plan, const std::vector<std::string>& arguments,
-                      const std::function<void(const StepReport&)>& on_step) {
+                      const std::function<void(const StepReport&)>& on_step,
+                      const std::function<void(const EvaluationReport&)>& on_evaluation) {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/plan.json";
   write_file(file, format_plan(plan));
@@ -50,6 +71,9 @@ JobResult run_workers(const Plan& plan, const std::vector<std::string>& argument
   job.arguments.insert(job.arguments.end(), arguments.begin(), arguments.end());
   std::map<std::int64_t, std::pair<int, StepReport>> open;  // reports so far
   return run_job(job, [&](int rank, const nlohmann::json& message) {
+    if (message.value("type", "") == "evaluation" && on_evaluation) {
+      on_evaluation(evaluation_of(rank, message));
+    }
     if (message.value("type", "") != "step") {
       return;
     }
@@ -60,10 +84,7 @@ JobResult run_workers(const Plan& plan, const std::vector<std::string>& argument
     report.peak_memory_bytes[rank] = message.value("peak_memory_bytes", std::int64_t{0});
     report.seconds = std::max(report.seconds, message.value("seconds", 0.0));
     report.tokens = std::max(report.tokens, message.value("tokens", std::int64_t{0}));
-    if (message.contains("loss")) {  // JSON has no NaN: a loss that is none comes as null
-      report.loss = message["loss"].is_number() ? message["loss"].get<double>()
-                                                : std::numeric_limits<double>::quiet_NaN();
-    }
+    report.loss = loss_of(message).value_or(report.loss);
     if (++reports == ranks) {
       on_step(report);
       open.erase(step);

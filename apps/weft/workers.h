@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,20 @@ struct StepReport {
   std::vector<std::int64_t> peak_memory_bytes;  // by rank
 };
 
+/// What one worker reported of an evaluation on held-out samples.
+struct EvaluationReport {
+  std::int64_t step = 0;
+  int rank = 0;
+  std::optional<double> loss;  // the rank that has it
+  std::int64_t peak_memory_bytes = 0;
+};
+
 /// Trains with a plan on this machine: one worker for each device, the cores divided among them.
-/// `on_step` is called when all ranks have reported a step.
-[[nodiscard]] JobResult run_workers(const Plan& plan, const std::vector<std::string>& arguments,
-                                    const std::function<void(const StepReport&)>& on_step);
+/// `on_step` is called when all ranks have reported a step, `on_evaluation` for each rank.
+[[nodiscard]] JobResult run_workers(
+    const Plan& plan, const std::vector<std::string>& arguments,
+    const std::function<void(const StepReport&)>& on_step,
+    const std::function<void(const EvaluationReport&)>& on_evaluation = {});
 
 /// The middle one; the first few steps are left out if there are enough others (caches warm up).
 [[nodiscard]] double median_step_seconds(std::vector<double> seconds);

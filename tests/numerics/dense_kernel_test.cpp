@@ -121,7 +121,10 @@ TensorType ids(Shape shape) {
 }
 
 Attrs attention_attrs(double dropout) {
-  return {{"causal", std::int64_t{1}}, {"scale", 0.25}, {"dropout", dropout}};
+  return {{"causal", std::int64_t{1}},
+          {"scale", 0.25},
+          {"dropout", dropout},
+          {"bias_gradient", std::int64_t{1}}};
 }
 
 // More (sample, head) pairs than tiles, more rows than runs, several blocks of queries.
@@ -137,6 +140,23 @@ std::vector<OpCase> large_cases() {
       {.op = "attention_backward",
        .inputs = {q, q, q, q, q, f32({6, 8, 150})},
        .attrs = attention_attrs(0.1)},
+      {.op = "attention",
+       .inputs = {q, f32({6, 150, 2, 16}), f32({6, 150, 2, 16}), f32({3, 8, 150, 150})},
+       .attrs = attention_attrs(0)},
+      {.op = "attention_backward",
+       .inputs = {q, q, f32({6, 150, 2, 16}), f32({6, 150, 2, 16}), q, f32({6, 8, 150}),
+                  f32({3, 8, 150, 150})},
+       .attrs = attention_attrs(0)},
+      {.op = "rms_norm", .inputs = {x, h}, .attrs = {{"eps", 1e-5}, {"offset", 0.0}}},
+      {.op = "rms_norm_backward", .inputs = {x, x, row, h}, .attrs = {{"offset", 0.0}}},
+      {.op = "rotary",
+       .inputs = {q},
+       .attrs = {{"base", 1e4},
+                 {"dims", std::int64_t{16}},
+                 {"interleaved", std::int64_t{0}},
+                 {"inverse", std::int64_t{0}}}},
+      {.op = "gated", .inputs = {x, x}, .attrs = {{"function", std::string("silu")}}},
+      {.op = "gated_backward", .inputs = {x, x, x}, .attrs = {{"function", std::string("silu")}}},
       {.op = "layer_norm", .inputs = {x, h, h}, .attrs = {{"eps", 1e-5}}},
       {.op = "layer_norm_backward", .inputs = {x, x, row, row, h}, .attrs = {}},
       {.op = "softmax", .inputs = {x}, .attrs = {}},
@@ -241,7 +261,8 @@ TEST(DenseKernels, NoRowsAreNoProblem) {
       continue;
     }
     for (TensorType& type : empty.inputs) {
-      const bool weight = type.rank() <= 1 || type == f32({40, 33}) || type == f32({90, 130});
+      const bool weight = type.rank() <= 1 || type == f32({40, 33}) || type == f32({90, 130}) ||
+                          type == f32({3, 8, 150, 150});
       if (!weight) {
         type.shape[0] = 0;
       }
@@ -277,13 +298,32 @@ TEST(DenseKernels, SayWhatTheyCannotDo) {
   inputs[1].fill_(4);
   expect_refusal(grad, inputs, "id 4 is outside of a table of 4 rows");
 
-  const TensorType low{{1, 2, 1, 2}, DType::bf16};
+  const TensorType low{{1, 2, 1, 2}, DType::f16};
   const OpCase attention{.op = "attention", .inputs = {low, low, low}, .attrs = attention_attrs(0)};
-  expect_refusal(attention, inputs_of_case(attention), "attention: no kernel for bf16 on cpu");
+  expect_refusal(attention, inputs_of_case(attention), "attention: no kernel for f16 on cpu");
 }
 
-// bf16 has no fast path, but linear and matmul run.
-TEST(DenseKernels, LinearRunsInBf16) {
+// More than one block of each size.
+TEST(DenseKernels, LinearInBf16RoundsOnce) {
+  const OpTable ops = builtin_ops();
+  const TensorType x{{520, 1030}, DType::bf16};
+  const TensorType w{{530, 1030}, DType::bf16};
+  const TensorType dy{{520, 530}, DType::bf16};
+  const Tensors in = inputs_of_case({.op = "linear", .inputs = {x, w, dy}, .attrs = {}});
+  const at::Tensor a = in[0].to(at::kDouble);
+  const at::Tensor b = in[1].to(at::kDouble);
+  const at::Tensor g = in[2].to(at::kDouble);
+  const auto error = [&](const char* op, const TensorTypes& types, const Tensors& inputs,
+                         const at::Tensor& expected) {
+    const at::Tensor y = run_case(ops, {.op = op, .inputs = types, .attrs = {}}, inputs)[0];
+    return ((y.to(at::kDouble) - expected).abs() / (expected.abs() + 0.1)).max().item<double>();
+  };
+  EXPECT_LE(error("linear", {x, w}, {in[0], in[1]}, at::matmul(a, b.t())), 0.004);
+  EXPECT_LE(error("linear_input_grad", {dy, w}, {in[2], in[1]}, at::matmul(g, b)), 0.004);
+  EXPECT_LE(error("linear_weight_grad", {dy, x}, {in[2], in[0]}, at::matmul(g.t(), a)), 0.004);
+}
+
+TEST(DenseKernels, LinearRunsInBf16WithABias) {
   const OpTable ops = builtin_ops();
   const OpCase c{.op = "linear",
                  .inputs = {{{4, 6}, DType::bf16}, {{5, 6}, DType::bf16}, {{5}, DType::bf16}},

@@ -2,6 +2,7 @@
 
 #include "tests/numerics/harness.h"
 
+#include <bit>
 #include <limits>
 
 #include "weft/ops/rules.h"
@@ -22,6 +23,12 @@ std::vector<OpCase> all_cases() {
     for (OpCase& c : make()) {
       cases.push_back(std::move(c));
     }
+  }
+  for (OpCase& c : training_cases()) {
+    cases.push_back(std::move(c));
+  }
+  for (OpCase& c : attention_cases()) {
+    cases.push_back(std::move(c));
   }
   for (OpCase& c : cases) {
     for (TensorType& type : c.inputs) {
@@ -49,6 +56,36 @@ OpCase in_f32(const OpCase& c) {
     dtype->second = std::string("f32");
   }
   return narrow;
+}
+
+std::optional<OpCase> in_bf16(const OpTable& ops, const OpCase& c) {
+  const OpCase wide = in_f32(c);
+  std::vector<std::size_t> floating;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.inputs[i].dtype == DType::f64) {
+      floating.push_back(i);
+    }
+  }
+  const unsigned all = 1U << floating.size();
+  for (int kept = 0; kept < static_cast<int>(floating.size()); ++kept) {  // inputs left in f32
+    for (unsigned choice = 0; choice < all; ++choice) {
+      OpCase low = wide;
+      for (std::size_t i = 0; i < floating.size(); ++i) {
+        const bool is_kept = (choice >> i & 1U) != 0;
+        low.inputs[floating[i]].dtype = is_kept ? DType::f32 : DType::bf16;
+      }
+      if (std::popcount(choice) != kept) {
+        continue;
+      }
+      try {
+        (void)call_of_case(ops, low);
+        return low;
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 OpCall call_of_case(const OpTable& ops, const OpCase& c) {
@@ -115,6 +152,7 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_training_inputs(c, inputs);
   return inputs;
 }
 

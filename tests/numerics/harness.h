@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ class Threads {
 [[nodiscard]] std::string describe(const OpCase& c);
 /// The same case in f32, dtype attributes included.
 [[nodiscard]] OpCase in_f32(const OpCase& c);
+/// The same case with as many inputs in bf16 as the op takes so; the others, which hold statistics
+/// and sums, are f32. Nothing if it takes none.
+[[nodiscard]] std::optional<OpCase> in_bf16(const OpTable& ops, const OpCase& c);
 
 /// The call of a case with the outputs that the shape rule gives.
 [[nodiscard]] OpCall call_of_case(const OpTable& ops, const OpCase& c);
@@ -64,5 +68,13 @@ using Reference = Tensors (*)(const OpCall& call, const Tensors& inputs);
 using References = std::map<std::string, Reference>;
 void add_generic_references(References& table);
 [[nodiscard]] Reference find_reference(const std::string& op);
+void add_attention_references(std::map<std::string, Reference>& table);
+
+/// x with the dropout of test_env(): element i is kept if the i-th random number is at least p.
+[[nodiscard]] at::Tensor dropped(const at::Tensor& x, double p);
+
+/// Of the optimizers besides adamw and sgd: references, and inputs that must not be any numbers.
+[[nodiscard]] std::map<std::string, Reference> training_references();
+void set_training_inputs(const OpCase& c, Tensors& inputs);
 
 }  // namespace weft

@@ -32,5 +32,8 @@ struct OpCase {
 [[nodiscard]] std::vector<OpCase> elementwise_cases();
 [[nodiscard]] std::vector<OpCase> dense_cases();
 [[nodiscard]] std::vector<OpCase> generic_cases();
+/// Optimizers besides adamw and sgd.
+[[nodiscard]] std::vector<OpCase> training_cases();
+[[nodiscard]] std::vector<OpCase> attention_cases();
 
 }  // namespace weft

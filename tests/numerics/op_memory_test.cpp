@@ -72,6 +72,10 @@ TEST(OpMemory, WorkspaceAndAliasesAreExact) {
       SCOPED_TRACE(describe(sized));
       check_memory(ops, sized);
     }
+    if (const std::optional<OpCase> low = in_bf16(ops, c)) {
+      SCOPED_TRACE(describe(*low));
+      check_memory(ops, *low);
+    }
     SCOPED_TRACE(describe(c) + ", two threads");
     const Threads two(2);
     check_memory(ops, in_f32(c));

@@ -178,6 +178,39 @@ TEST(OpNumerics, KernelsInF32EqualThoseInF64) {
   }
 }
 
+// Sums are kept in f32, so only the rounding of what is read and written is left.
+TEST(OpNumerics, KernelsInBf16EqualThoseInF64) {
+  const Threads one(1);
+  const OpTable ops = builtin_ops();
+  std::set<std::string> ran;
+  for (const OpCase& c : all_cases()) {
+    const std::optional<OpCase> low = in_bf16(ops, c);
+    if (!low) {
+      continue;
+    }
+    SCOPED_TRACE(describe(*low));
+    const Tensors inputs = inputs_of_case(c);
+    Tensors rounded;
+    Tensors narrow;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      narrow.push_back(inputs[i].to(scalar_type_of(low->inputs[i].dtype)));
+      rounded.push_back(narrow.back().to(scalar_type_of(c.inputs[i].dtype)));
+    }
+    const Tensors expected = run_case(ops, c, rounded);
+    const Tensors actual = run_case(ops, *low, narrow);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      EXPECT_LE(relative_error(actual[i], expected[i]), 1e-2) << "output " << i;
+    }
+    ran.insert(c.op);
+  }
+  for (const auto& [name, def] : ops) {
+    const bool updates = !def.aliases.empty() && def.aliases[0].in_place;  // masters are f32
+    EXPECT_TRUE(ran.contains(name) || updates || name == "constant" || name == "clip_scale")
+        << name << " was not run";
+  }
+}
+
 TEST(OpNumerics, KernelsEqualCompositionsOfAten) {
   const Threads one(1);
   const OpTable ops = builtin_ops();

@@ -33,10 +33,6 @@ at::Tensor uniforms(at::IntArrayRef shape) {
   return drawn;
 }
 
-at::Tensor dropped(const at::Tensor& x, double p) {
-  return at::where(uniforms(x.sizes()) >= p, x / (1 - p), at::zeros_like(x));
-}
-
 Tensors gelu(const OpCall& call, const Tensors& in) {
   const at::Tensor& x = in[0];
   if (attr_int(call.attrs, "tanh") == 0) {
@@ -97,8 +93,11 @@ Tensors adamw(const OpCall& call, const Tensors& in) {
 Tensors sgd(const OpCall& call, const Tensors& in) {
   at::Tensor g = in.size() > 4 ? in[1] * in[4] : in[1];
   g = g.add(in[0], number(call, "weight_decay"));
-  const at::Tensor buffer = in[2].mul(number(call, "momentum")).add(g);
-  return {in[0].add(buffer, -in[3].item<double>()), buffer};
+  const double momentum = number(call, "momentum");
+  const at::Tensor buffer = in[2].mul(momentum).add(g);
+  const bool nesterov = has_attr(call.attrs, "nesterov") && attr_int(call.attrs, "nesterov") == 1;
+  const at::Tensor step = nesterov ? g.add(buffer, momentum) : buffer;
+  return {in[0].add(step, -in[3].item<double>()), buffer};
 }
 
 Tensors linear(const OpCall&, const Tensors& in) {
@@ -126,30 +125,6 @@ Tensors layer_norm(const OpCall& call, const Tensors& in) {
 Tensors softmax(const OpCall&, const Tensors& in) {
   const at::Tensor e = at::exp(in[0] - std::get<0>(in[0].max(-1, true)));
   return {e / e.sum(-1, true)};
-}
-
-Tensors attention(const OpCall& call, const Tensors& in) {
-  const at::Tensor q = in[0].transpose(1, 2);
-  const at::Tensor k = in[1].transpose(1, 2);
-  const at::Tensor v = in[2].transpose(1, 2);
-  at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * number(call, "scale");
-  if (attr_int(call.attrs, "causal") == 1) {
-    const at::Tensor later = at::ones({q.size(2), k.size(2)}, at::kBool).triu(1);
-    scores = scores.masked_fill(later, -INFINITY);
-  }
-  at::Tensor p = at::softmax(scores, -1);
-  if (number(call, "dropout") > 0) {
-    p = dropped(p, number(call, "dropout"));
-  }
-  return {at::matmul(p, v).transpose(1, 2), at::logsumexp(scores, {-1})};
-}
-
-Tensors cross_entropy(const OpCall& call, const Tensors& in) {
-  const at::Tensor lse = at::logsumexp(in[0], {-1});
-  const at::Tensor used = in[1] != attr_int(call.attrs, "ignore");
-  const at::Tensor label = at::where(used, in[1], at::zeros_like(in[1]));
-  const at::Tensor chosen = at::gather(in[0], -1, label.unsqueeze(-1)).squeeze(-1);
-  return {((lse - chosen) * used).sum() * in[2], lse};
 }
 
 using Table = References;
@@ -192,18 +167,22 @@ Table make_table() {
   table["clip_scale"] = clip_scale;
   table["adamw"] = adamw;
   table["sgd"] = sgd;
+  table.merge(training_references());
   table["linear"] = linear;
   table["matmul"] = matmul;
   table["embedding"] = embedding;
   table["layer_norm"] = layer_norm;
   table["softmax"] = softmax;
-  table["attention"] = attention;
-  table["cross_entropy"] = cross_entropy;
+  add_attention_references(table);
   add_generic_references(table);
   return table;
 }
 
 }  // namespace
+
+at::Tensor dropped(const at::Tensor& x, double p) {
+  return at::where(uniforms(x.sizes()) >= p, x / (1 - p), at::zeros_like(x));
+}
 
 Reference find_reference(const std::string& op) {
   static const Table kTable = make_table();

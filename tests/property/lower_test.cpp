@@ -8,6 +8,7 @@
 #include <random>
 
 #include "weft/autodiff/differentiate.h"
+#include "weft/autodiff/evaluation.h"
 #include "weft/base/hash.h"
 #include "weft/frontend/model.h"
 #include "weft/graph/text.h"
@@ -24,6 +25,8 @@ struct Setting {
   std::string cluster;
   std::int64_t batch = 1;
   double clip = 0;
+  std::string optimizer = "adamw";
+  std::vector<std::string> freeze = {};
 };
 
 Task make_task(const Setting& setting, const Model& model) {
@@ -33,16 +36,37 @@ Task make_task(const Setting& setting, const Model& model) {
   task.cluster = parse_cluster(setting.cluster);
   task.batch = setting.batch;
   task.sequence = model.sequence;
+  task.optimizer = default_optimizer(setting.optimizer);
   task.optimizer.clip = setting.clip;
   task.memory_budget_bytes.assign(task.cluster.devices.size(), std::int64_t{1} << 40);
   return task;
 }
 
+// The evaluation runs on the tensors of the training program: same parts, and no others.
+void check_evaluation(const Graph& graph, const Plan& plan, const Program& training,
+                      const OpTable& ops) {
+  const Program program = lower(graph, plan, ops, &training);
+  const std::vector<std::string> wrong = violations(program, graph, ops);
+  ASSERT_TRUE(wrong.empty()) << fmt::format("{}", fmt::join(wrong, "\n"));
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    for (const Slot& slot : program.stages[s].slots) {
+      if (slot.lifetime == Lifetime::persistent) {
+        const auto& theirs = training.stages[s].slots;
+        EXPECT_TRUE(std::ranges::any_of(theirs, [&](const Slot& other) {
+          return other.lifetime == Lifetime::persistent && other.name == slot.name &&
+                 other.placements == slot.placements;
+        })) << slot.name;
+      }
+    }
+  }
+}
+
 void check_all(const Setting& setting, unsigned seed, int samples) {
   const OpTable ops = builtin_ops();
-  const Model model = load_model(setting.model, {}, ops);
+  const Model model = load_model(setting.model, {.freeze = setting.freeze}, ops);
   const Task task = make_task(setting, model);
   const Graph training = training_graph(model.forward, task.optimizer, ops);
+  const Graph evaluation = evaluation_graph(model.forward, ops);
   std::vector<Recipe> recipes = all_recipes(task, model.forward);
   ASSERT_FALSE(recipes.empty());
   std::mt19937 rng(seed);
@@ -59,6 +83,7 @@ void check_all(const Setting& setting, unsigned seed, int samples) {
     const Program program = lower(training, *made.plan, ops);
     const std::vector<std::string> wrong = violations(program, training, ops);
     ASSERT_TRUE(wrong.empty()) << fmt::format("{}", fmt::join(wrong, "\n"));
+    check_evaluation(evaluation, *made.plan, program, ops);
     const CostModel cost(task.cluster);
     const Timeline timeline = simulate(program, training, ops, cost);
     EXPECT_GE(timeline.step_s, bound);
@@ -88,6 +113,25 @@ TEST(Lower, EveryRecipeOfAnMlpIsSound) {
              .batch = 9,
              .clip = 0.5},
             3, 60);
+}
+
+TEST(Lower, FactoredMomentsOfSplitMatricesAreSound) {
+  check_all({.model = "gpt:layers=2,hidden=32,heads=4,vocab=64,seq=16",
+             .cluster = "1x8xA100-80GB",
+             .batch = 16,
+             .clip = 1,
+             .optimizer = "adafactor"},
+            4, 40);
+}
+
+TEST(Lower, FrozenLayersAreSound) {
+  check_all({.model = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16",
+             .cluster = "1x8xA100-80GB",
+             .batch = 16,
+             .clip = 1,
+             .optimizer = "lion",
+             .freeze = {"w*e", "h.0/*", "h.1/attn/*", "h.3/ln*"}},
+            5, 40);
 }
 
 }  // namespace

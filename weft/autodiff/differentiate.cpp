@@ -6,10 +6,6 @@
 
 namespace weft {
 
-namespace {
-
-/// The loss of the step: the sum over the micro-batches. A value that is called "loss" already is
-/// that of one micro-batch and makes room.
 ValueId append_loss_sum(Builder& build, ValueId loss) {
   Graph& graph = build.graph();
   for (Value& value : graph.values) {
@@ -24,8 +20,6 @@ ValueId append_loss_sum(Builder& build, ValueId loss) {
   graph.values[sum].name = "loss";
   return sum;
 }
-
-}  // namespace
 
 Graph training_graph(const Graph& forward, const OptimizerSpec& optimizer, const OpTable& ops) {
   require(forward.loss >= 0, "the model has no loss to train on");

@@ -2,6 +2,8 @@
 // of 32 bits (the master), updates that and rounds it to the parameter.
 #include "weft/autodiff/update.h"
 
+#include <fmt/ranges.h>
+
 #include "weft/base/error.h"
 
 namespace weft {
@@ -16,13 +18,8 @@ struct Shared {
 };
 
 void check(const OptimizerSpec& spec) {
-  require(spec.name == "adamw" || spec.name == "sgd", "optimizer '{}' is unknown; use adamw or sgd",
-          spec.name);
-  const auto fraction = [](double x) { return x >= 0 && x < 1; };
-  require(fraction(spec.beta1) && fraction(spec.beta2) && fraction(spec.momentum),
-          "optimizer {}: beta1, beta2 and momentum must be at least 0 and below 1", spec.name);
-  require(spec.epsilon >= 0 && spec.weight_decay >= 0 && spec.clip >= 0,
-          "optimizer {}: epsilon, weight decay and clip must not be negative", spec.name);
+  const std::vector<std::string> found = violations(spec);
+  require(found.empty(), "{}", fmt::join(found, "\n"));
 }
 
 ValueId clip_factor(Builder& build, const std::vector<ParameterGradient>& gradients, double limit) {
@@ -47,8 +44,7 @@ class ParameterUpdate {
     const bool has_master = wide_dtype(dtype) != dtype;
     const ValueId weight =
         has_master ? state("master", {.kind = Init::Kind::copy}) : gradient_.parameter;
-    const ValueId updated =
-        spec.name == "adamw" ? adamw(weight, spec, shared) : sgd(weight, spec, shared);
+    const ValueId updated = update(weight, spec, shared);
     next(weight, updated);
     if (has_master) {
       next(gradient_.parameter,
@@ -65,33 +61,96 @@ class ParameterUpdate {
 
   void next(ValueId before, ValueId after) { build_.graph().next.push_back({before, after}); }
 
-  ValueId adamw(ValueId weight, const OptimizerSpec& spec, const Shared& shared) {
-    const ValueId m = state("m", {});
-    const ValueId v = state("v", {});
-    std::vector<ValueId> inputs = {weight, gradient_.gradient, m, v, shared.lr, shared.step};
-    if (shared.clip >= 0) {
-      inputs.push_back(shared.clip);
+  ValueId update(ValueId weight, const OptimizerSpec& spec, const Shared& shared) {
+    if (spec.name == "adamw" || spec.name == "adam") {
+      return with_moments(weight, {"m", "v"}, {shared.lr, shared.step}, shared.clip, spec.name,
+                          {{"beta1", spec.beta1},
+                           {"beta2", spec.beta2},
+                           {"epsilon", spec.epsilon},
+                           {"weight_decay", spec.weight_decay}});
     }
-    const std::vector<ValueId> out = build_.emit_all("adamw", inputs,
-                                                     {{"beta1", spec.beta1},
-                                                      {"beta2", spec.beta2},
-                                                      {"epsilon", spec.epsilon},
-                                                      {"weight_decay", spec.weight_decay}});
-    next(m, out[1]);
-    next(v, out[2]);
+    if (spec.name == "lion") {
+      return with_moments(
+          weight, {"m"}, {shared.lr}, shared.clip, spec.name,
+          {{"beta1", spec.beta1}, {"beta2", spec.beta2}, {"weight_decay", spec.weight_decay}});
+    }
+    if (spec.name == "sgd") {
+      return with_moments(weight, {"momentum"}, {shared.lr}, shared.clip, spec.name,
+                          {{"momentum", spec.momentum},
+                           {"weight_decay", spec.weight_decay},
+                           {"nesterov", std::int64_t{spec.nesterov ? 1 : 0}}});
+    }
+    return adafactor(weight, spec, shared);
+  }
+
+  /// An op of (weight, gradient, states of the weight's shape, scalars, clip?) that gives the next
+  /// weight and states.
+  ValueId with_moments(ValueId weight, const std::vector<std::string>& names,
+                       const std::vector<ValueId>& scalars, ValueId clip, const std::string& op,
+                       Attrs attrs) {
+    std::vector<ValueId> inputs = {weight, gradient_.gradient};
+    for (const std::string& name : names) {
+      inputs.push_back(state(name, {}));
+    }
+    inputs.insert(inputs.end(), scalars.begin(), scalars.end());
+    add_clip(inputs, clip);
+    const std::vector<ValueId> out = build_.emit_all(op, inputs, std::move(attrs));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      next(inputs[2 + i], out[1 + i]);
+    }
     return out[0];
   }
 
-  ValueId sgd(ValueId weight, const OptimizerSpec& spec, const Shared& shared) {
-    const ValueId momentum = state("momentum", {});
-    std::vector<ValueId> inputs = {weight, gradient_.gradient, momentum, shared.lr};
-    if (shared.clip >= 0) {
-      inputs.push_back(shared.clip);
+  static void add_clip(std::vector<ValueId>& inputs, ValueId clip) {
+    if (clip >= 0) {
+      inputs.push_back(clip);
     }
-    const std::vector<ValueId> out = build_.emit_all(
-        "sgd", inputs, {{"momentum", spec.momentum}, {"weight_decay", spec.weight_decay}});
-    next(momentum, out[1]);
-    return out[0];
+  }
+
+  // See ops/adafactor.cpp.
+  ValueId adafactor(ValueId weight, const OptimizerSpec& spec, const Shared& shared) {
+    const TensorType type = build_.type(gradient_.gradient);
+    const bool factored = type.rank() >= 2;
+    std::vector<ValueId> second;
+    if (factored) {
+      second = {averaged("rows", -1, spec, shared), averaged("columns", -2, spec, shared)};
+      second.push_back(build_.emit("adafactor_row_mean", {second[0]},
+                                   {{"scale", 1.0 / static_cast<double>(type.size(-2))}}));
+    } else {
+      second = {averaged("v", 0, spec, shared)};
+    }
+    const Attr is_factored = std::int64_t{factored ? 1 : 0};
+    std::vector<ValueId> inputs = {gradient_.gradient};
+    inputs.insert(inputs.end(), second.begin(), second.end());
+    add_clip(inputs, shared.clip);
+    const ValueId norm = build_.emit(
+        "adafactor_norm", inputs,
+        {{"factored", is_factored}, {"scale", 1.0 / static_cast<double>(type.elements())}});
+    inputs = {weight, gradient_.gradient};
+    inputs.insert(inputs.end(), second.begin(), second.end());
+    inputs.insert(inputs.end(), {norm, shared.lr});
+    add_clip(inputs, shared.clip);
+    return build_.emit(
+        "adafactor", inputs,
+        {{"factored", is_factored}, {"threshold", 1.0}, {"weight_decay", spec.weight_decay}});
+  }
+
+  /// The average over the steps of the mean square of the gradient over dim `over`; 0: over none.
+  ValueId averaged(const std::string& name, int over, const OptimizerSpec& spec,
+                   const Shared& shared) {
+    const TensorType& type = build_.type(gradient_.gradient);
+    const double length = over == 0 ? 1.0 : static_cast<double>(type.size(over));
+    std::vector<ValueId> inputs = {gradient_.gradient};
+    add_clip(inputs, shared.clip);
+    const ValueId moment = build_.emit(
+        "adafactor_moment", inputs,
+        {{"over", std::int64_t{over}}, {"epsilon", spec.epsilon}, {"scale", 1.0 / length}});
+    const ValueId old =
+        build_.state(name_ + "." + name, build_.type(moment), gradient_.parameter, {});
+    const ValueId average =
+        build_.emit("adafactor_average", {old, moment, shared.step}, {{"decay", 0.8}});
+    next(old, average);
+    return average;
   }
 
   Builder& build_;
@@ -108,7 +167,7 @@ void append_update(Builder& build, const std::vector<ParameterGradient>& gradien
   Shared shared;
   const DType scalar = wide_dtype(build.type(gradients.front().parameter).dtype);
   shared.lr = build.input("lr", {{}, scalar});
-  if (optimizer.name == "adamw") {
+  if (optimizer.name != "sgd" && optimizer.name != "lion") {
     shared.step = build.input("step", {{}, scalar});
   }
   if (optimizer.clip > 0) {

@@ -11,6 +11,7 @@
 #include "weft/base/file.h"
 #include "weft/frontend/family.h"
 #include "weft/frontend/hf_config.h"
+#include "weft/frontend/training_options.h"
 
 namespace weft {
 
@@ -82,7 +83,9 @@ Model load_model(const std::string& text, const ModelOptions& options, const OpT
   for (const Family& family : families()) {
     if (family.name == name) {
       const std::string settings = description.substr(std::min(colon + 1, description.size()));
-      return family.build(Settings(name, settings, family.keys), options, ops);
+      Model model = family.build(Settings(name, settings, family.keys), options, ops);
+      apply_training_options(model.forward, options);
+      return model;
     }
   }
   throw Error(Blame::bug, fmt::format("model '{}' has no family", description));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/ops/op.h"
+#include "weft/store/dataset.h"
 
 namespace weft {
 
@@ -15,11 +16,15 @@ struct Model {
   Graph forward;              // with the batch symbol; inputs "tokens"/"x", "labels", "inv_count"
   std::int64_t sequence = 0;  // 0: none
   std::int64_t vocabulary = 0;
+  /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
+  SampleKind samples = SampleKind::next_token;
 };
 
 struct ModelOptions {
   std::int64_t sequence = 0;  // 0: the model's own
   DType dtype = DType::f32;
+  std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
+  double label_smoothing = 0;            // of the cross entropy
 };
 
 /// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json.

@@ -16,6 +16,13 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"clip_scale", ops::clip_scale_kernel},
       {"adamw", ops::adamw_kernel},
       {"sgd", ops::sgd_kernel},
+      {"adafactor", ops::adafactor_kernel},
+      {"adafactor_average", ops::adafactor_average_kernel},
+      {"adafactor_moment", ops::adafactor_moment_kernel},
+      {"adafactor_norm", ops::adafactor_norm_kernel},
+      {"adafactor_row_mean", ops::adafactor_row_mean_kernel},
+      {"adam", ops::adam_kernel},
+      {"lion", ops::lion_kernel},
       {"linear", ops::linear_kernel},
       {"linear_input_grad", ops::linear_input_grad_kernel},
       {"linear_weight_grad", ops::linear_weight_grad_kernel},
@@ -71,6 +78,11 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"unary", ops::unary_kernel},
       {"unary_backward", ops::unary_backward_kernel},
       {"where", ops::where_kernel},
+      {"gated", ops::gated_kernel},
+      {"gated_backward", ops::gated_backward_kernel},
+      {"rms_norm", ops::rms_norm_kernel},
+      {"rms_norm_backward", ops::rms_norm_backward_kernel},
+      {"rotary", ops::rotary_kernel},
   };
   return kTable;
 }

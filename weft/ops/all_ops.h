@@ -92,4 +92,18 @@ namespace weft::ops {
 [[nodiscard]] OpDef unary_backward();
 [[nodiscard]] OpDef where();
 
+// Optimizers besides adamw and sgd.
+[[nodiscard]] OpDef adafactor();
+[[nodiscard]] OpDef adafactor_average();
+[[nodiscard]] OpDef adafactor_moment();
+[[nodiscard]] OpDef adafactor_norm();
+[[nodiscard]] OpDef adafactor_row_mean();
+[[nodiscard]] OpDef adam();
+[[nodiscard]] OpDef lion();
+[[nodiscard]] OpDef gated();
+[[nodiscard]] OpDef gated_backward();
+[[nodiscard]] OpDef rms_norm();
+[[nodiscard]] OpDef rms_norm_backward();
+[[nodiscard]] OpDef rotary();
+
 }  // namespace weft::ops

@@ -1,116 +1,164 @@
 #include "weft/kernels/torch_headers.h"
 
-#include "weft/kernels/kernel.h"
 #include "weft/ops/attention_kernel.h"
-#include "weft/ops/coded.h"
-#include "weft/ops/cpu_kernel.h"
-#include "weft/ops/gemm.h"
-#include "weft/ops/simd.h"
+#include "weft/ops/attention_rows.h"
+#include "weft/ops/dtypes.aten.h"
 
 namespace weft::ops {
 namespace {
 
-// Turns scores x into exp(x - lse) and returns lse, the log of the sum of exp(x).
+// A block of queries of one head; its tiles of keys come one after the other.
 template <typename T>
-T softmax_row(T* x, std::int64_t n) {
-  return run_simd([=]() WEFT_INLINE {
-    constexpr T kLowest = -std::numeric_limits<T>::infinity();
-    Pack<T> tops = Pack<T>{} + kLowest;
-    for_packs<T>(n, [&](std::int64_t j, int count) WEFT_INLINE {
-      Pack<T> y;
-      load(y, x + j, count, kLowest);
-      tops = y > tops ? y : tops;
-    });
-    const T top = max_lanes<T>(tops);
-    Pack<T> sums = {};
-    for_packs<T>(n, [&](std::int64_t j, int count) WEFT_INLINE {
-      Pack<T> y;
-      load(y, x + j, count, kLowest);
-      y -= top;
-      exp_pack(y);
-      store(x + j, y, count);
-      sums += y;
-    });
-    const T sum = sum_lanes<T>(sums);
-    const T factor = 1 / sum;
-    for_packs<T>(n, [&](std::int64_t j, int count) WEFT_INLINE {
-      Pack<T> y;
-      load(y, x + j, count);
-      y *= factor;
-      store(x + j, y, count);
-    });
-    return top + std::log(sum);
-  });
-}
+struct Block {
+  using W = Wide<T>;
+  std::int64_t sample = 0;
+  std::int64_t head = 0;
+  Range queries = {};
+  W* scores = nullptr;
+  Matrix<W> q = {};
+  W* keys_copy = nullptr;  // bf16 only
+  W* values_copy = nullptr;
+  W* out = nullptr;  // what the tiles are summed into, with rows `out_stride` apart
+  std::int64_t out_stride = 0;
+  std::array<RunningSoftmax<W>, kAttentionRows> softmax = {};
+};
 
 template <typename T>
 struct Forward {
-  AttentionSizes sizes;
+  using W = Wide<T>;
+  AttentionLayout at;
   const AttentionDropout& mask;
   const T* q = nullptr;
   const T* k = nullptr;
   const T* v = nullptr;
+  const T* bias = nullptr;
   T* out = nullptr;
-  T* lse = nullptr;
+  W* lse = nullptr;
 
-  void run(const AttentionBlock& block, T* scores) const {
-    gemm(Gemm<T>{.m = block.rows,
-                 .n = block.keys,
-                 .k = sizes.d,
-                 .a = {q + block.at_q, sizes.stride()},
-                 .b = {k + block.at_k, sizes.stride(), true},
-                 .c = scores,
-                 .c_stride = block.keys,
-                 .alpha = static_cast<T>(sizes.scale)});
-    for (std::int64_t i = 0; i < block.rows; ++i) {
-      softmax(block, block.first + i, scores + i * block.keys);
+  void run(std::int64_t task, W* scratch) const {
+    Block<T> block = make_block(task, scratch);
+    const AttentionSizes& a = at.sizes;
+    const Range seen = {a.keys(block.queries.begin).begin, a.keys(block.queries.end - 1).end};
+    for (std::int64_t key = seen.begin; key < seen.end; key += kAttentionKeys) {
+      run_tile(block, {key, std::min(seen.end, key + kAttentionKeys)}, key == seen.begin);
     }
-    gemm(Gemm<T>{.m = block.rows,
-                 .n = sizes.d,
-                 .k = block.keys,
-                 .a = {scores, block.keys},
-                 .b = {v + block.at_k, sizes.stride()},
-                 .c = out + block.at_q,
-                 .c_stride = sizes.stride()});
+    for (std::int64_t i = 0; i < block.queries.size(); ++i) {
+      const std::int64_t row = block.queries.begin + i;
+      const RunningSoftmax<W>& softmax = block.softmax[static_cast<std::size_t>(i)];
+      scale_row(out + at.out(block.sample, block.head, row), block.out + i * block.out_stride, a.e,
+                softmax.inverse_sum());
+      lse[at.lse(block.sample, block.head, row)] = softmax.lse();
+    }
   }
 
-  void softmax(const AttentionBlock& block, std::int64_t row, T* x) const {
-    const std::int64_t seen = sizes.keys(row);
-    lse[block.pair * sizes.s + row] = softmax_row(x, seen);
-    std::fill(x + seen, x + block.keys, T{0});
-    if (mask.active()) {
-      mask.for_row(block.pair, row, seen,
-                   [x](std::int64_t j, double factor) { x[j] *= static_cast<T>(factor); });
+  Block<T> make_block(std::int64_t task, W* scratch) const {
+    const AttentionSizes& a = at.sizes;
+    const std::int64_t pair = task / a.blocks();
+    Block<T> block{.sample = pair / a.h,
+                   .head = pair % a.h,
+                   .queries = a.queries(task % a.blocks()),
+                   .scores = scratch};
+    const std::int64_t rows = std::min(a.s, kAttentionRows);
+    const std::int64_t width = std::min(a.t, kAttentionKeys);
+    W* const queries_copy = scratch + rows * width;
+    block.keys_copy = queries_copy + rows * a.d;
+    block.values_copy = block.keys_copy + width * a.d;
+    const std::int64_t first = block.queries.begin;
+    if constexpr (std::is_same_v<T, W>) {
+      block.out = out + at.out(block.sample, block.head, first);
+      block.out_stride = a.h * a.e;
+    } else {
+      block.out = block.values_copy + width * a.e;
+      block.out_stride = a.e;
     }
+    block.q = wide_rows(q + at.q(block.sample, block.head, first), a.h * a.d, block.queries.size(),
+                        a.d, queries_copy);
+    return block;
+  }
+
+  void run_tile(Block<T>& block, Range keys, bool first) const {
+    const AttentionSizes& a = at.sizes;
+    const std::int64_t group = block.head / a.heads_per_group();
+    Gemm<W> product{.m = block.queries.size(),
+                    .n = keys.size(),
+                    .k = a.d,
+                    .a = block.q,
+                    .b = wide_rows(k + at.k(block.sample, group, keys.begin), a.g * a.d,
+                                   keys.size(), a.d, block.keys_copy),
+                    .c = block.scores,
+                    .c_stride = keys.size(),
+                    .alpha = static_cast<W>(a.scale)};
+    product.b.transposed = true;
+    gemm(product);
+    for (std::int64_t i = 0; i < block.queries.size(); ++i) {
+      const W shrink = run_row(block, i, keys, block.scores + i * keys.size());
+      if (!first && shrink != 1) {
+        W* const sum = block.out + i * block.out_stride;
+        scale_row(sum, sum, a.e, shrink);
+      }
+    }
+    gemm(Gemm<W>{.m = block.queries.size(),
+                 .n = a.e,
+                 .k = keys.size(),
+                 .a = {block.scores, keys.size()},
+                 .b = wide_rows(v + at.v(block.sample, group, keys.begin), a.g * a.e, keys.size(),
+                                a.e, block.values_copy),
+                 .c = block.out,
+                 .c_stride = block.out_stride,
+                 .beta = first ? W{0} : W{1}});
+  }
+
+  // Weights of the keys of one row, still without the division by their sum.
+  W run_row(Block<T>& block, std::int64_t i, Range keys, W* x) const {
+    const std::int64_t row = block.queries.begin + i;
+    const Range all = at.sizes.keys(row);
+    const Range seen = {std::clamp(all.begin, keys.begin, keys.end),
+                        std::clamp(all.end, keys.begin, keys.end)};
+    std::fill(x, x + (seen.begin - keys.begin), W{0});
+    std::fill(x + (seen.end - keys.begin), x + keys.size(), W{0});
+    if (seen.size() == 0) {
+      return 1;
+    }
+    W* const from = x + (seen.begin - keys.begin);
+    if (bias != nullptr) {
+      add_row(from, bias + at.bias(block.sample, block.head, row, seen.begin), seen.size());
+    }
+    const W shrink = block.softmax[static_cast<std::size_t>(i)].add(from, seen.size());
+    if (mask.active()) {
+      std::array<W, kAttentionKeys> factors;
+      mask.factors(block.sample, block.head, row, seen, factors.data());
+      multiply_row(from, factors.data(), seen.size());
+    }
+    return shrink;
   }
 };
 
 template <typename T>
 Tensors forward(const KernelCall& call) {
-  const AttentionSizes sizes = attention_sizes(call.call, 0);
+  using W = Wide<T>;
+  const AttentionSizes sizes = attention_sizes(call.call, 0, 3);
   const AttentionDropout mask(sizes, call.env);
   const at::Tensor& q = call.inputs[0];
-  Tensors outputs = {at::empty_like(q), at::empty({sizes.b, sizes.h, sizes.s}, q.options())};
-  const Forward<T> work{.sizes = sizes,
+  Tensors outputs = {at::empty({sizes.b, sizes.s, sizes.h, sizes.e}, q.options()),
+                     at::empty({sizes.b, sizes.h, sizes.s}, options_of<W>())};
+  const Forward<T> work{.at = attention_layout(sizes, call.env),
                         .mask = mask,
-                        .q = q.data_ptr<T>(),
-                        .k = call.inputs[1].data_ptr<T>(),
-                        .v = call.inputs[2].data_ptr<T>(),
-                        .out = outputs[0].data_ptr<T>(),
-                        .lse = outputs[1].data_ptr<T>()};
-  for_attention_pairs(sizes, q, 1, [&](std::int64_t pair, void* tile) {
-    for (std::int64_t i = 0; i < sizes.blocks(); ++i) {
-      work.run(sizes.block(pair, i), static_cast<T*>(tile));
-    }
-  });
+                        .q = data_of<T>(q),
+                        .k = data_of<T>(call.inputs[1]),
+                        .v = data_of<T>(call.inputs[2]),
+                        .bias = sizes.n > 0 ? data_of<T>(call.inputs[3]) : nullptr,
+                        .out = data_of<T>(outputs[0]),
+                        .lse = data_of<W>(outputs[1])};
+  for_attention_tasks(
+      sizes.forward_tasks(), sizes.forward_scratch(), outputs[1],
+      [&](std::int64_t task, void* scratch) { work.run(task, static_cast<W*>(scratch)); });
   return outputs;
 }
 
 }  // namespace
 
 Tensors attention_kernel(const KernelCall& call) {
-  return cpu_dtype(call, "attention", 0) == DType::f32 ? forward<float>(call)
-                                                       : forward<double>(call);
+  return for_floating(call, "attention", 0, [&](auto t) { return forward<decltype(t)>(call); });
 }
 
 }  // namespace weft::ops

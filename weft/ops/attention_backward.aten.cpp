@@ -1,180 +1,247 @@
 #include "weft/kernels/torch_headers.h"
 
-#include "weft/kernels/kernel.h"
-#include "weft/ops/attention.h"
+#include "weft/ops/attention_gradient.aten.h"
 #include "weft/ops/attention_kernel.h"
-#include "weft/ops/coded.h"
-#include "weft/ops/cpu_kernel.h"
-#include "weft/ops/gemm.h"
-#include "weft/ops/simd.h"
+#include "weft/ops/attention_rows.h"
+#include "weft/ops/dtypes.aten.h"
 
 namespace weft::ops {
 namespace {
 
-// A row of scores becomes P, and one of dout·vᵀ becomes dS.
-template <typename T>
-struct RowGrad {
-  T* p = nullptr;
-  T* ds = nullptr;
-  std::int64_t n = 0;
-  T lse = 0;
-  T delta = 0;
-
-  void run() const {
-    run_simd([row = *this]() WEFT_INLINE {
-      for_packs<T>(row.n, [&](std::int64_t j, int count) WEFT_INLINE {
-        Pack<T> probability;
-        Pack<T> grad;
-        load(probability, row.p + j, count);
-        load(grad, row.ds + j, count);
-        probability -= row.lse;
-        exp_pack(probability);
-        grad = probability * (grad - row.delta);
-        store(row.p + j, probability, count);
-        store(row.ds + j, grad, count);
-      });
-    });
-  }
-  // With dropout P is left behind multiplied by the mask.
-  void run(const AttentionDropout& mask, std::int64_t pair, std::int64_t index) const {
-    mask.for_row(pair, index, n, [row = *this](std::int64_t j, double factor) {
-      const T m = static_cast<T>(factor);
-      const T probability = std::exp(row.p[j] - row.lse);
-      row.ds[j] = probability * (row.ds[j] * m - row.delta);
-      row.p[j] = probability * m;
-    });
-  }
+template <typename W>
+struct HeadBlock {
+  std::int64_t sample = 0;
+  std::int64_t head = 0;
+  std::int64_t group = 0;
+  Range queries = {};
+  bool writes = false;  // it is the first to touch dk and dv
+  Matrix<W> q = {};
+  Matrix<W> dout = {};
+  Target<W> dq = {};
+  Target<W> dk = {};  // of the whole group
+  Target<W> dv = {};
 };
 
 template <typename T>
-T dot(const T* a, const T* b, std::int64_t n) {
-  return run_simd([=]() WEFT_INLINE {
-    Pack<T> sums = {};
-    for_packs<T>(n, [&](std::int64_t j, int count) WEFT_INLINE {
-      Pack<T> x;
-      Pack<T> y;
-      load(x, a + j, count);
-      load(y, b + j, count);
-      sums += x * y;
-    });
-    return sum_lanes<T>(sums);
-  });
-}
-
-template <typename T>
 struct Gradient {
-  AttentionSizes sizes;
+  using W = Wide<T>;
+  AttentionLayout at;
   const AttentionDropout& mask;
   const T* dout = nullptr;
   const T* q = nullptr;
   const T* k = nullptr;
   const T* v = nullptr;
   const T* out = nullptr;
-  const T* lse = nullptr;
+  const W* lse = nullptr;
+  const T* bias = nullptr;
   T* dq = nullptr;
   T* dk = nullptr;
   T* dv = nullptr;
+  W* dbias = nullptr;
 
-  // From the last block, which sees every key: it writes dk and dv, the others add to them.
-  void run(std::int64_t pair, T* p) const {
-    T* const ds = p + attention_tile_size(sizes.s, sizes.t);
-    for (std::int64_t i = sizes.blocks() - 1; i >= 0; --i) {
-      const AttentionBlock block = sizes.block(pair, i);
-      scores(block, q, k, static_cast<T>(sizes.scale), p);
-      scores(block, dout, v, T{1}, ds);
-      for (std::int64_t row = 0; row < block.rows; ++row) {
-        differentiate_row(block, row, p + row * block.keys, ds + row * block.keys);
-      }
-      products(block, p, ds, i == sizes.blocks() - 1 ? T{0} : T{1});
+  // A task with a gradient of the bias takes all samples that share a row of it, in order.
+  void run(std::int64_t task, W* memory) const {
+    const AttentionSizes& a = at.sizes;
+    const std::int64_t group = task % a.g;
+    if (dbias == nullptr) {
+      run_group(task / a.g, group, Scratch<W>(a, memory));
+      return;
+    }
+    const std::int64_t skipped = (task / a.g - at.first_sample % a.n + a.n) % a.n;
+    for (std::int64_t sample = skipped; sample < a.b; sample += a.n) {
+      run_group(sample, group, Scratch<W>(a, memory));
     }
   }
 
-  // to = alpha · rows of `queries` times rows of `keys`
-  void scores(const AttentionBlock& block, const T* queries, const T* keys, T alpha, T* to) const {
-    gemm(Gemm<T>{.m = block.rows,
-                 .n = block.keys,
-                 .k = sizes.d,
-                 .a = {queries + block.at_q, sizes.stride()},
-                 .b = {keys + block.at_k, sizes.stride(), true},
-                 .c = to,
-                 .c_stride = block.keys,
-                 .alpha = alpha});
+  // From the last block, which without a window sees every key: it writes dk and dv of the group,
+  // the others add to them.
+  void run_group(std::int64_t sample, std::int64_t group, const Scratch<W>& scratch) const {
+    const AttentionSizes& a = at.sizes;
+    T* const dk_group = dk + at.k(sample, group, 0);
+    T* const dv_group = dv + at.v(sample, group, 0);
+    HeadBlock<W> block{.sample = sample, .group = group};
+    block.dk = target(dk_group, a.g * a.d, scratch.dk, a.d);
+    block.dv = target(dv_group, a.g * a.e, scratch.dv, a.e);
+    block.writes = a.window == 0;
+    if (!block.writes) {
+      clear(block);
+    }
+    for (std::int64_t j = 0; j < a.heads_per_group(); ++j) {
+      block.head = group * a.heads_per_group() + j;
+      for (std::int64_t i = a.blocks() - 1; i >= 0; --i) {
+        block.queries = a.queries(i);
+        run_block(block, scratch);
+        block.writes = false;
+      }
+    }
+    write_rows(dk_group, a.g * a.d, scratch.dk, a.t, a.d);
+    write_rows(dv_group, a.g * a.e, scratch.dv, a.t, a.e);
   }
 
-  void differentiate_row(const AttentionBlock& block, std::int64_t i, T* p, T* ds) const {
-    const std::int64_t at_row = block.at_q + i * sizes.stride();
-    const std::int64_t row = block.first + i;
-    const RowGrad<T> grad{.p = p,
-                          .ds = ds,
-                          .n = sizes.keys(row),
-                          .lse = lse[block.pair * sizes.s + row],
-                          .delta = dot(dout + at_row, out + at_row, sizes.d)};
+  void clear(const HeadBlock<W>& block) const {
+    for (std::int64_t i = 0; i < at.sizes.t; ++i) {
+      std::fill(block.dk.row(i), block.dk.row(i) + at.sizes.d, W{0});
+      std::fill(block.dv.row(i), block.dv.row(i) + at.sizes.e, W{0});
+    }
+  }
+
+  void run_block(HeadBlock<W>& block, const Scratch<W>& scratch) const {
+    const AttentionSizes& a = at.sizes;
+    const std::int64_t first = block.queries.begin;
+    const std::int64_t at_q = at.q(block.sample, block.head, first);
+    const std::int64_t rows = block.queries.size();
+    block.q = wide_rows(q + at_q, a.h * a.d, rows, a.d, scratch.q);
+    block.dout = wide_rows(dout + at.out(block.sample, block.head, first), a.h * a.e, rows, a.e,
+                           scratch.dout);
+    block.dq = target(dq + at_q, a.h * a.d, scratch.dq, a.d);
+    const Range seen = {a.keys(first).begin, a.keys(block.queries.end - 1).end};
+    std::array<W, kAttentionRows> delta;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int64_t at_row = at.out(block.sample, block.head, first + i);
+      delta[static_cast<std::size_t>(i)] = dot(dout + at_row, out + at_row, a.e);
+    }
+    for (std::int64_t key = seen.begin; key < seen.end; key += kAttentionKeys) {
+      run_tile(block, scratch, {key, std::min(seen.end, key + kAttentionKeys)}, delta.data(),
+               key == seen.begin);
+    }
+    write_rows(dq + at_q, a.h * a.d, scratch.dq, rows, a.d);
+  }
+
+  void run_tile(const HeadBlock<W>& block, const Scratch<W>& scratch, Range keys, const W* delta,
+                bool first) const {
+    const AttentionSizes& a = at.sizes;
+    const std::int64_t width = keys.size();
+    const Matrix<W> k_tile = wide_rows(k + at.k(block.sample, block.group, keys.begin), a.g * a.d,
+                                       width, a.d, scratch.k);
+    const Matrix<W> v_tile = wide_rows(v + at.v(block.sample, block.group, keys.begin), a.g * a.e,
+                                       width, a.e, scratch.v);
+    scores(block.q, k_tile, {.m = block.queries.size(), .n = width, .k = a.d, .c = scratch.p},
+           static_cast<W>(a.scale));
+    scores(block.dout, v_tile, {.m = block.queries.size(), .n = width, .k = a.e, .c = scratch.ds},
+           W{1});
+    for (std::int64_t i = 0; i < block.queries.size(); ++i) {
+      differentiate_row(block, i, keys, delta[i], scratch.p + i * width, scratch.ds + i * width);
+    }
+    products(block, scratch, keys, k_tile, first);
+  }
+
+  // c = alpha · rows of a times rows of b
+  static void scores(const Matrix<W>& rows, const Matrix<W>& columns, Gemm<W> product, W alpha) {
+    product.a = rows;
+    product.b = columns;
+    product.b.transposed = true;
+    product.c_stride = product.n;
+    product.alpha = alpha;
+    gemm(product);
+  }
+
+  void differentiate_row(const HeadBlock<W>& block, std::int64_t i, Range keys, W delta, W* p,
+                         W* ds) const {
+    const std::int64_t row = block.queries.begin + i;
+    const Range all = at.sizes.keys(row);
+    const Range seen = {std::clamp(all.begin, keys.begin, keys.end),
+                        std::clamp(all.end, keys.begin, keys.end)};
+    const std::int64_t skipped = seen.begin - keys.begin;
+    for (W* const x : {p, ds}) {
+      std::fill(x, x + skipped, W{0});
+      std::fill(x + (seen.end - keys.begin), x + keys.size(), W{0});
+    }
+    const RowGrad<W> grad{.p = p + skipped,
+                          .ds = ds + skipped,
+                          .n = seen.size(),
+                          .lse = lse[at.lse(block.sample, block.head, row)],
+                          .delta = delta};
+    if (bias != nullptr) {
+      add_row(grad.p, bias + at.bias(block.sample, block.head, row, seen.begin), grad.n);
+    }
     if (mask.active()) {
-      grad.run(mask, block.pair, row);
+      std::array<W, kAttentionKeys> factors;
+      mask.factors(block.sample, block.head, row, seen, factors.data());
+      grad.run(factors.data());
     } else {
       grad.run();
     }
-    std::fill(p + grad.n, p + block.keys, T{0});
-    std::fill(ds + grad.n, ds + block.keys, T{0});
+    if (dbias != nullptr) {
+      add_row(dbias + at.bias(block.sample, block.head, row, seen.begin), grad.ds, grad.n);
+    }
   }
 
-  void products(const AttentionBlock& block, const T* p, const T* ds, T beta) const {
-    const std::int64_t stride = sizes.stride();
-    const T scale = static_cast<T>(sizes.scale);
-    gemm(Gemm<T>{.m = block.rows,
-                 .n = sizes.d,
-                 .k = block.keys,
-                 .a = {ds, block.keys},
-                 .b = {k + block.at_k, stride},
-                 .c = dq + block.at_q,
-                 .c_stride = stride,
-                 .alpha = scale});
-    Gemm<T> product{.m = block.keys,
-                    .n = sizes.d,
-                    .k = block.rows,
-                    .a = {p, block.keys, true},
-                    .b = {dout + block.at_q, stride},
-                    .c = dv + block.at_k,
-                    .c_stride = stride,
-                    .beta = beta};
-    gemm(product);
-    product.a.data = ds;
-    product.b.data = q + block.at_q;
-    product.c = dk + block.at_k;
-    product.alpha = scale;
-    gemm(product);
+  void products(const HeadBlock<W>& block, const Scratch<W>& scratch, Range keys,
+                const Matrix<W>& k_tile, bool first) const {
+    const AttentionSizes& a = at.sizes;
+    const W scale = static_cast<W>(a.scale);
+    const std::int64_t width = keys.size();
+    gemm(Gemm<W>{.m = block.queries.size(),
+                 .n = a.d,
+                 .k = width,
+                 .a = {scratch.ds, width},
+                 .b = k_tile,
+                 .c = block.dq.data,
+                 .c_stride = block.dq.stride,
+                 .alpha = scale,
+                 .beta = first ? W{0} : W{1}});
+    const W beta = block.writes ? W{0} : W{1};
+    gemm(Gemm<W>{.m = width,
+                 .n = a.e,
+                 .k = block.queries.size(),
+                 .a = {scratch.p, width, true},
+                 .b = block.dout,
+                 .c = block.dv.row(keys.begin),
+                 .c_stride = block.dv.stride,
+                 .beta = beta});
+    gemm(Gemm<W>{.m = width,
+                 .n = a.d,
+                 .k = block.queries.size(),
+                 .a = {scratch.ds, width, true},
+                 .b = block.q,
+                 .c = block.dk.row(keys.begin),
+                 .c_stride = block.dk.stride,
+                 .alpha = scale,
+                 .beta = beta});
   }
 };
 
 template <typename T>
 Tensors backward(const KernelCall& call) {
-  const AttentionSizes sizes = attention_sizes(call.call, 1);
+  using W = Wide<T>;
+  const AttentionSizes sizes = attention_sizes(call.call, 1, 6);
   const AttentionDropout mask(sizes, call.env);
-  const auto data = [&](std::size_t i) { return call.inputs[i].data_ptr<T>(); };
+  const auto data = [&](std::size_t i) { return data_of<T>(call.inputs[i]); };
   Tensors outputs = {at::empty_like(call.inputs[1]), at::empty_like(call.inputs[2]),
                      at::empty_like(call.inputs[3])};
-  const Gradient<T> work{.sizes = sizes,
+  at::Tensor bias_sum;  // dbias itself, but in bf16
+  if (sizes.bias_gradient) {
+    outputs.push_back(at::empty_like(call.inputs[6]));
+    bias_sum = sizes.narrow ? at::empty(outputs[3].sizes(), options_of<W>()) : outputs[3];
+    bias_sum.zero_();
+  }
+  const Gradient<T> work{.at = attention_layout(sizes, call.env),
                          .mask = mask,
                          .dout = data(0),
                          .q = data(1),
                          .k = data(2),
                          .v = data(3),
                          .out = data(4),
-                         .lse = data(5),
-                         .dq = outputs[0].data_ptr<T>(),
-                         .dk = outputs[1].data_ptr<T>(),
-                         .dv = outputs[2].data_ptr<T>()};
-  for_attention_pairs(sizes, call.inputs[1], 2, [&](std::int64_t pair, void* tile) {
-    work.run(pair, static_cast<T*>(tile));
-  });
+                         .lse = data_of<W>(call.inputs[5]),
+                         .bias = sizes.n > 0 ? data(6) : nullptr,
+                         .dq = data_of<T>(outputs[0]),
+                         .dk = data_of<T>(outputs[1]),
+                         .dv = data_of<T>(outputs[2]),
+                         .dbias = sizes.bias_gradient ? data_of<W>(bias_sum) : nullptr};
+  for_attention_tasks(
+      sizes.backward_tasks(), sizes.backward_scratch(), call.inputs[5],
+      [&](std::int64_t task, void* scratch) { work.run(task, static_cast<W*>(scratch)); });
+  if (sizes.bias_gradient && sizes.narrow) {
+    outputs[3].copy_(bias_sum);
+  }
   return outputs;
 }
 
 }  // namespace
 
 Tensors attention_backward_kernel(const KernelCall& call) {
-  return cpu_dtype(call, "attention_backward", 0) == DType::f32 ? backward<float>(call)
-                                                                : backward<double>(call);
+  return for_floating(call, "attention_backward", 0,
+                      [&](auto t) { return backward<decltype(t)>(call); });
 }
 
 }  // namespace weft::ops

@@ -27,6 +27,15 @@ Tensors clip_scale_kernel(const KernelCall& call);
 Tensors adamw_kernel(const KernelCall& call);
 Tensors sgd_kernel(const KernelCall& call);
 
+// Optimizers besides adamw and sgd.
+Tensors adafactor_kernel(const KernelCall& call);
+Tensors adafactor_average_kernel(const KernelCall& call);
+Tensors adafactor_moment_kernel(const KernelCall& call);
+Tensors adafactor_norm_kernel(const KernelCall& call);
+Tensors adafactor_row_mean_kernel(const KernelCall& call);
+Tensors adam_kernel(const KernelCall& call);
+Tensors lion_kernel(const KernelCall& call);
+
 // Dense ops.
 Tensors linear_kernel(const KernelCall& call);
 Tensors linear_input_grad_kernel(const KernelCall& call);
@@ -86,5 +95,10 @@ Tensors top_k_kernel(const KernelCall& call);
 Tensors unary_kernel(const KernelCall& call);
 Tensors unary_backward_kernel(const KernelCall& call);
 Tensors where_kernel(const KernelCall& call);
+Tensors gated_kernel(const KernelCall& call);
+Tensors gated_backward_kernel(const KernelCall& call);
+Tensors rms_norm_kernel(const KernelCall& call);
+Tensors rms_norm_backward_kernel(const KernelCall& call);
+Tensors rotary_kernel(const KernelCall& call);
 
 }  // namespace weft::ops

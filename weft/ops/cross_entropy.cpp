@@ -1,12 +1,18 @@
 // cross_entropy(logits[…,v], labels[…], inv_count[]) -> loss[], lse[…]
 //
-//   lse = log sum exp(logits over v),   loss = inv_count · sum over rows of (lse - logits[label])
+//   lse = log sum exp(logits over v)
+//   loss = inv_count · sum over rows of (lse - (1 - smoothing) logits[label] - smoothing
+//   mean(logits))
 //
-// Rows whose label is `ignore` count nothing; inv_count is one over the number of the others in the
+// With `smoothing` > 0 the label has that much less weight than one, which all classes share. Rows
+// whose label is `ignore` count nothing; inv_count is one over the number of the others in the
 // whole step. So the loss of the step is a plain sum over micro-batches and devices, however
 // unequal they are.
 //
-//   dlogits = dloss · inv_count · (exp(logits - lse) - onehot(label)), zero in ignored rows
+//   dlogits = dloss · inv_count · (exp(logits - lse) - (1 - smoothing) onehot(label) -
+//   smoothing/v),
+//
+// zero in ignored rows.
 
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
@@ -26,6 +32,11 @@ void require_rows(const OpCall& call, std::string_view op, std::size_t first) {
   require(labels == want, "{}: labels {} do not fit logits {}; they must be {}", op,
           format_type(labels), format_type(logits), format_type(want));
   require_scalar(call, op, static_cast<int>(first) + 2, sum_dtype(logits.dtype));
+  if (has_attr(call.attrs, "smoothing")) {
+    const double smoothing = attr_number(call.attrs, "smoothing");
+    require(smoothing >= 0 && smoothing <= 1, "{}: smoothing is {}, but must be in [0, 1]", op,
+            smoothing);
+  }
 }
 
 TensorType lse_type(const TensorType& logits) {
@@ -114,7 +125,8 @@ OpDef cross_entropy_backward() {
           .infer = infer_backward,
           .factors = factors_backward,
           .no_gradient = "it is itself a gradient",
-          .cost = cost_backward};
+          .cost = cost_backward,
+          .may_overwrite = {{0, 1}}};
 }
 
 }  // namespace weft::ops

@@ -5,6 +5,7 @@
 #include "weft/ops/attention.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/op.h"
+#include "weft/sharding/propagate.h"
 
 namespace weft {
 namespace {
@@ -74,6 +75,13 @@ TEST(DenseOps, ShapeRulesSayWhatDoesNotFit) {
       refusal("attention", {f32({1, 3, 2, 4}), f32({1, 5, 2, 4}), f32({1, 5, 2, 4})}, attention(1)),
       HasSubstr("as many keys as queries"));
   EXPECT_THAT(
+      refusal("attention", {f32({1, 3, 4, 4}), f32({1, 3, 3, 4}), f32({1, 3, 3, 4})}, attention(0)),
+      HasSubstr("where g divides h"));
+  EXPECT_THAT(refusal("attention",
+                      {f32({1, 3, 4, 4}), f32({1, 3, 2, 4}), f32({1, 3, 2, 5}), f32({4, 3, 3})},
+                      attention(0)),
+              HasSubstr("bias f32[4,3,3] does not fit"));
+  EXPECT_THAT(
       refusal("cross_entropy", {f32({2, 7}), i64({3}), f32({})}, {{"ignore", std::int64_t{-100}}}),
       HasSubstr("labels i64[3] do not fit"));
 }
@@ -110,9 +118,26 @@ TEST(DenseOps, AttentionHoldsTilesNotScores) {
   const OpDef def = find_op(builtin_ops(), "attention");
   const TensorType large = f32({40, 1024, 8, 64});
   EXPECT_EQ(def.workspace(call("attention", {large, large, large}, attention(1))),
-            32 * 64 * 1024 * 4);
+            32 * 64 * 256 * 4);
   const TensorType small = f32({1, 5, 2, 4});
   EXPECT_EQ(def.workspace(call("attention", {small, small, small}, attention(1))), 2 * 5 * 5 * 4);
+}
+
+// Keys and values have no r: a device with some heads of a group sees all of them, and holds
+// partial sums of their gradients.
+TEST(DenseOps, AttentionSplitsGroupsOrTheHeadsOfTheOnlyOne) {
+  const auto can = [](std::int64_t groups, char letter) {
+    const TensorType k = f32({2, 3, groups, 4});
+    const OpCall of = call("attention", {f32({2, 3, 8, 4}), k, k}, attention(1));
+    const Factors factors =
+        lay_out(find_op(builtin_ops(), "attention").factors(of), of.inputs, of.outputs);
+    return can_split(factors, find_factor(factors, letter), 2);
+  };
+  EXPECT_TRUE(can(8, 'h'));
+  EXPECT_TRUE(can(2, 'h'));
+  EXPECT_FALSE(can(2, 'r'));
+  EXPECT_TRUE(can(1, 'r'));
+  EXPECT_FALSE(can(1, 's'));
 }
 
 // The ops that the gradient of a linear with bias emits, for what is wanted.

@@ -1,78 +1,38 @@
 #include "weft/kernels/torch_headers.h"
 
+#include <ATen/OpMathType.h>
+
 #include <algorithm>
-#include <cmath>
 
 #include "weft/kernels/kernel.h"
 #include "weft/ops/coded.h"
+#include "weft/ops/philox.h"
 #include "weft/ops/runs.h"
 #include "weft/ops/simd.h"
 
 namespace weft::ops {
 namespace {
 
-// Philox for kBlocks neighbouring blocks side by side, so that the compiler makes vector code of
-// it. Four words a block: words[4 i + k] is word k of block first + i, the same as
-// RandomStream::block gives.
-constexpr int kBlocks = 16;
-constexpr int kWords = 4 * kBlocks;
-
-WEFT_INLINE inline void draw(const RandomStream& stream, std::uint64_t first,
-                             std::uint32_t* words) {
-  std::uint32_t c0[kBlocks];
-  std::uint32_t c1[kBlocks];
-  std::uint32_t c2[kBlocks];
-  std::uint32_t c3[kBlocks];
-  for (int i = 0; i < kBlocks; ++i) {
-    const std::uint64_t block = first + static_cast<std::uint64_t>(i);
-    c0[i] = static_cast<std::uint32_t>(block);
-    c1[i] = static_cast<std::uint32_t>(block >> 32U);
-    c2[i] = stream.step;
-    c3[i] = stream.node;
-  }
-  auto key0 = static_cast<std::uint32_t>(stream.seed);
-  auto key1 = static_cast<std::uint32_t>(stream.seed >> 32U);
-  for (int round = 0; round < 10; ++round) {
-#pragma omp simd
-    for (int i = 0; i < kBlocks; ++i) {
-      const std::uint64_t a = std::uint64_t{0xD2511F53U} * c0[i];
-      const std::uint64_t b = std::uint64_t{0xCD9E8D57U} * c2[i];
-      c0[i] = static_cast<std::uint32_t>(b >> 32U) ^ c1[i] ^ key0;
-      c1[i] = static_cast<std::uint32_t>(b);
-      c2[i] = static_cast<std::uint32_t>(a >> 32U) ^ c3[i] ^ key1;
-      c3[i] = static_cast<std::uint32_t>(a);
-    }
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
-  }
-  for (int i = 0; i < kBlocks; ++i) {
-    words[4 * i] = c0[i];
-    words[4 * i + 1] = c1[i];
-    words[4 * i + 2] = c2[i];
-    words[4 * i + 3] = c3[i];
-  }
-}
-
 struct Mask {
   RandomStream stream;
   double p = 0;
 
-  // y = x / (1 - p) where element `global` of the whole tensor is kept: word / 2^32 >= p, or as
-  // whole numbers word > ceil(2^32 p) - 1. (p = 0 drops nothing and never comes here.)
+  // y = x / (1 - p) where element `global` of the whole tensor is kept. y may be x.
   template <typename T>
   WEFT_INLINE void apply(const T* x, T* y, std::uint64_t global, std::int64_t length) const {
-    const auto highest_dropped = static_cast<std::uint32_t>(std::ceil(p * 4294967296.0) - 1);
-    const T keep_scale = static_cast<T>(1 / (1 - p));
-    std::uint32_t words[kWords];
+    using W = at::opmath_type<T>;
+    const std::uint32_t dropped = highest_dropped(p);
+    const W keep_scale = static_cast<W>(1 / (1 - p));
+    std::uint32_t words[kRandomWords];
     for (std::int64_t i = 0; i < length;) {
       const auto skip = static_cast<std::int64_t>(global % 4);
-      draw(stream, global / 4, words);
+      random_words(stream, global / 4, words);
       const std::uint32_t* word = words + skip;
-      const std::int64_t count = std::min(kWords - skip, length - i);
+      const std::int64_t count = std::min(kRandomWords - skip, length - i);
 #pragma omp simd
       for (std::int64_t j = 0; j < count; ++j) {
-        const T kept = x[i + j] * keep_scale;  // always computed: a branch would not vectorise
-        y[i + j] = word[j] > highest_dropped ? kept : T(0);
+        const W kept = x[i + j] * keep_scale;  // always computed: a branch would not vectorise
+        y[i + j] = static_cast<T>(word[j] > dropped ? kept : W(0));
       }
       i += count;
       global += static_cast<std::uint64_t>(count);

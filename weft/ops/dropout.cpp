@@ -44,7 +44,8 @@ OpDef define(std::string name, TensorTypes (*infer_rule)(const OpCall&)) {
           .max_inputs = 1,
           .infer = infer_rule,
           .factors = factors,
-          .cost = cost};
+          .cost = cost,
+          .may_overwrite = {{0, 0}}};
 }
 
 }  // namespace

@@ -1,49 +1,88 @@
-// Row ids[i] of the table's gradient gets row i of dy. Threads share out the columns, not the rows:
-// each adds its part of all rows in their order, so the sum is the same for any number of threads
-// and needs no memory of its own.
+// Row ids[i] of the table's gradient gets row i of dy. The rows of dy are first put in the order of
+// their ids; then each row of the table is summed in f32 (f64) and written once. Threads share out
+// the columns: each adds its part of all rows in their order, so the sum is the same for any number
+// of threads.
 
 #include "weft/kernels/torch_headers.h"
 
-#include "weft/kernels/kernel.h"
-#include "weft/ops/coded.h"
-#include "weft/ops/cpu_kernel.h"
-#include "weft/ops/simd.h"
+#include "weft/ops/dtypes.aten.h"
 
 namespace weft::ops {
 namespace {
 
-template <typename T>
-void add_row(T* to, const T* from, std::int64_t n) {
-  run_simd([=]() WEFT_INLINE {
-    for_packs<T>(n, [=](std::int64_t j, int count) WEFT_INLINE {
-      Pack<T> x;
-      Pack<T> y;
-      load(x, from + j, count);
-      load(y, to + j, count);
-      y += x;
-      store(to + j, y, count);
-    });
-  });
+// Rows of dy by id: those of id v are order[begin[v]] … order[begin[v + 1] - 1], in their order.
+struct ById {
+  at::Tensor begin;
+  at::Tensor order;
+};
+
+ById sort_by_id(const at::Tensor& ids, std::int64_t rows) {
+  const std::int64_t count = ids.numel();
+  const std::int64_t* const id = ids.data_ptr<std::int64_t>();
+  ById sorted{at::zeros({rows + 1}, at::kLong), at::empty({count}, at::kLong)};
+  std::int64_t* const begin = sorted.begin.data_ptr<std::int64_t>();
+  std::int64_t* const order = sorted.order.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    require(id[i] >= 0 && id[i] < rows, "embedding: id {} is outside of a table of {} rows", id[i],
+            rows);
+    ++begin[id[i]];
+  }
+  std::int64_t sum = 0;
+  for (std::int64_t v = 0; v <= rows; ++v) {
+    sum += begin[v];
+    begin[v] = sum;  // the end of v for now; filling from the back makes it the begin
+  }
+  for (std::int64_t i = count - 1; i >= 0; --i) {
+    order[--begin[id[i]]] = i;
+  }
+  return sorted;
 }
+
+constexpr int kPacks = 4;
+
+// Columns [j, j + count) of one row of the table: the sum of `terms` rows of dy.
+template <typename T>
+struct RowSum {
+  const T* dy = nullptr;
+  std::int64_t h = 0;
+  const std::int64_t* order = nullptr;
+  std::int64_t terms = 0;
+
+  WEFT_INLINE void write(T* to, std::int64_t j, std::int64_t count) const {
+    Pack<Wide<T>> sums[kPacks] = {};
+    for (std::int64_t i = 0; i < terms; ++i) {
+      const T* const from = dy + order[i] * h + j;
+      for_packs<T>(count, [&](std::int64_t k, int lanes) WEFT_INLINE {
+        Pack<Wide<T>> x = {};
+        load(x, from + k, lanes);
+        sums[k / kLanes<T>] += x;
+      });
+    }
+    for_packs<T>(count, [&](std::int64_t k, int lanes)
+                            WEFT_INLINE { store(to + j + k, sums[k / kLanes<T>], lanes); });
+  }
+};
 
 template <typename T>
 Tensors add_rows(const KernelCall& call) {
   const TensorType& type = call.call.outputs[0];
   const std::int64_t rows = type.size(0);
   const std::int64_t h = type.size(1);
-  const at::Tensor grad = at::zeros({rows, h}, call.inputs[0].options());
-  const T* const dy = call.inputs[0].data_ptr<T>();
-  const std::int64_t* const ids = call.inputs[1].data_ptr<std::int64_t>();
-  T* const out = grad.data_ptr<T>();
-  const std::int64_t count = call.inputs[1].numel();
-  for (std::int64_t i = 0; i < count; ++i) {
-    require(ids[i] >= 0 && ids[i] < rows, "embedding: id {} is outside of a table of {} rows",
-            ids[i], rows);
-  }
-  at::parallel_for(0, h, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      add_row(out + ids[i] * h + begin, dy + i * h + begin, end - begin);
-    }
+  const at::Tensor grad = at::empty({rows, h}, call.inputs[0].options());
+  const ById sorted = sort_by_id(call.inputs[1], rows);
+  const T* const dy = data_of<T>(call.inputs[0]);
+  const std::int64_t* const first = sorted.begin.data_ptr<std::int64_t>();
+  const std::int64_t* const order = sorted.order.data_ptr<std::int64_t>();
+  T* const out = data_of<T>(grad);
+  at::parallel_for(0, h, 64, [=](std::int64_t begin, std::int64_t end) {
+    run_simd([=]() WEFT_INLINE {
+      for (std::int64_t v = 0; v < rows; ++v) {
+        const RowSum<T> sum{dy, h, order + first[v], first[v + 1] - first[v]};
+        for (std::int64_t j = begin; j < end; j += kPacks * kLanes<T>) {
+          sum.write(out + v * h, j, std::min<std::int64_t>(kPacks * kLanes<T>, end - j));
+        }
+      }
+    });
   });
   return {grad};
 }
@@ -51,8 +90,8 @@ Tensors add_rows(const KernelCall& call) {
 }  // namespace
 
 Tensors embedding_weight_grad_kernel(const KernelCall& call) {
-  return cpu_dtype(call, "embedding_weight_grad", 0) == DType::f32 ? add_rows<float>(call)
-                                                                   : add_rows<double>(call);
+  return for_floating(call, "embedding_weight_grad", 0,
+                      [&](auto t) { return add_rows<decltype(t)>(call); });
 }
 
 }  // namespace weft::ops

@@ -79,6 +79,11 @@ Cost cost_weight_grad(const OpCall& call) {
   return streaming_cost(call, 1);
 }
 
+// The rows of dy in the order of their ids, and where each id begins.
+std::int64_t workspace_weight_grad(const OpCall& call) {
+  return (call.inputs[1].elements() + attr_int(call.attrs, "rows") + 1) * element_bytes(DType::i64);
+}
+
 }  // namespace
 
 OpDef embedding() {
@@ -99,7 +104,8 @@ OpDef embedding_weight_grad() {
           .infer = infer_weight_grad,
           .factors = factors_weight_grad,
           .no_gradient = "it is itself a gradient",
-          .cost = cost_weight_grad};
+          .cost = cost_weight_grad,
+          .workspace = workspace_weight_grad};
 }
 
 }  // namespace weft::ops

@@ -1,13 +1,11 @@
 // ATen's gelu is fast for the exact form (oneDNN) and five times slower for the tanh form, so that
-// one is written here for f32. With u = sqrt(2/pi) (x + 0.044715 x^3) and (1 + tanh u)/2 = s = 1 /
-// (1 + exp(-2u)):
+// one is written here for f32 and bf16. With u = sqrt(2/pi) (x + 0.044715 x^3) and (1 + tanh u)/2 =
+// s = 1 / (1 + exp(-2u)):
 //
 //   y = x s        dy/dx = s + x s (1 - s) 2 u'
 #include "weft/kernels/torch_headers.h"
 
-#include "weft/kernels/kernel.h"
-#include "weft/ops/coded.h"
-#include "weft/ops/simd.h"
+#include "weft/ops/dtypes.aten.h"
 
 namespace weft::ops {
 namespace {
@@ -23,7 +21,8 @@ WEFT_INLINE inline void sigmoid_2u(Pack<float>& s, const Pack<float>& x) {
   s = 1.0F / (s + 1.0F);
 }
 
-WEFT_INLINE inline void gelu_range(const float* x, float* y, std::int64_t n) {
+template <typename T>
+WEFT_INLINE inline void gelu_range(const T* x, T* y, std::int64_t n) {
   for_packs<float>(n, [=](std::int64_t j, int count) WEFT_INLINE {
     Pack<float> in;
     Pack<float> s;
@@ -33,8 +32,8 @@ WEFT_INLINE inline void gelu_range(const float* x, float* y, std::int64_t n) {
   });
 }
 
-WEFT_INLINE inline void gelu_backward_range(const float* dy, const float* x, float* dx,
-                                            std::int64_t n) {
+template <typename T>
+WEFT_INLINE inline void gelu_backward_range(const T* dy, const T* x, T* dx, std::int64_t n) {
   for_packs<float>(n, [=](std::int64_t j, int count) WEFT_INLINE {
     Pack<float> grad;
     Pack<float> in;
@@ -50,11 +49,38 @@ WEFT_INLINE inline void gelu_backward_range(const float* dy, const float* x, flo
 constexpr std::int64_t kGrain = 8192;
 
 bool is_fused(const KernelCall& call) {
-  return attr_int(call.call.attrs, "tanh") == 1 && call.inputs[0].scalar_type() == at::kFloat;
+  const at::Tensor& x = call.inputs[0];
+  return attr_int(call.call.attrs, "tanh") == 1 && x.is_cpu() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
 const char* form(const KernelCall& call) {
   return attr_int(call.call.attrs, "tanh") == 1 ? "tanh" : "none";
+}
+
+template <typename T>
+Tensors forward(const at::Tensor& x) {
+  const at::Tensor y = at::empty_like(x);
+  const T* const from = data_of<T>(x);
+  T* const to = data_of<T>(y);
+  at::parallel_for(0, x.numel(), kGrain, [from, to](std::int64_t begin, std::int64_t end) {
+    run_simd([=]() WEFT_INLINE { gelu_range(from + begin, to + begin, end - begin); });
+  });
+  return {y};
+}
+
+template <typename T>
+Tensors backward(const at::Tensor& dy, const at::Tensor& x) {
+  const at::Tensor dx = at::empty_like(x);
+  const T* const grad = data_of<T>(dy);
+  const T* const from = data_of<T>(x);
+  T* const to = data_of<T>(dx);
+  at::parallel_for(0, x.numel(), kGrain, [grad, from, to](std::int64_t begin, std::int64_t end) {
+    run_simd([=]() WEFT_INLINE {
+      gelu_backward_range(grad + begin, from + begin, to + begin, end - begin);
+    });
+  });
+  return {dx};
 }
 
 }  // namespace
@@ -64,13 +90,7 @@ Tensors gelu_kernel(const KernelCall& call) {
   if (!is_fused(call)) {
     return {at::gelu(x, form(call))};
   }
-  at::Tensor y = at::empty_like(x);
-  const float* from = x.data_ptr<float>();
-  float* to = y.data_ptr<float>();
-  at::parallel_for(0, x.numel(), kGrain, [from, to](std::int64_t begin, std::int64_t end) {
-    run_simd([=]() WEFT_INLINE { gelu_range(from + begin, to + begin, end - begin); });
-  });
-  return {y};
+  return x.scalar_type() == at::kFloat ? forward<float>(x) : forward<Bf16>(x);
 }
 
 Tensors gelu_backward_kernel(const KernelCall& call) {
@@ -79,16 +99,7 @@ Tensors gelu_backward_kernel(const KernelCall& call) {
   if (!is_fused(call)) {
     return {at::gelu_backward(dy, x, form(call))};
   }
-  at::Tensor dx = at::empty_like(x);
-  const float* grad = dy.data_ptr<float>();
-  const float* from = x.data_ptr<float>();
-  float* to = dx.data_ptr<float>();
-  at::parallel_for(0, x.numel(), kGrain, [grad, from, to](std::int64_t begin, std::int64_t end) {
-    run_simd([=]() WEFT_INLINE {
-      gelu_backward_range(grad + begin, from + begin, to + begin, end - begin);
-    });
-  });
-  return {dx};
+  return x.scalar_type() == at::kFloat ? backward<float>(dy, x) : backward<Bf16>(dy, x);
 }
 
 }  // namespace weft::ops

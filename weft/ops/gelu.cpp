@@ -57,7 +57,8 @@ OpDef gelu() {
           .infer = infer,
           .factors = factors,
           .gradient = gradient,
-          .cost = cost};
+          .cost = cost,
+          .may_overwrite = {{0, 0}}};
 }
 
 OpDef gelu_backward() {
@@ -67,7 +68,8 @@ OpDef gelu_backward() {
           .infer = infer_backward,
           .factors = factors_backward,
           .no_gradient = "second derivatives are not supported",
-          .cost = cost_backward};
+          .cost = cost_backward,
+          .may_overwrite = {{0, 0}, {0, 1}}};
 }
 
 }  // namespace weft::ops

@@ -18,8 +18,8 @@ struct Gemm {
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  Matrix<T> a;
-  Matrix<T> b;
+  Matrix<T> a = {};
+  Matrix<T> b = {};
   T* c = nullptr;
   std::int64_t c_stride = 0;
   T alpha = 1;

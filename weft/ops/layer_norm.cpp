@@ -100,7 +100,7 @@ Cost cost_backward(const OpCall& call) {
 std::int64_t workspace_backward(const OpCall& call) {
   const TensorType& x = call.inputs[0];
   const std::int64_t rows = x.elements() / std::max<std::int64_t>(x.size(-1), 1);
-  return layer_norm_chunks(rows) * 2 * x.size(-1) * element_bytes(x.dtype);
+  return layer_norm_chunks(rows) * 2 * x.size(-1) * element_bytes(sum_dtype(x.dtype));
 }
 
 }  // namespace
@@ -116,7 +116,8 @@ OpDef layer_norm() {
           .infer = infer,
           .factors = factors,
           .gradient = gradient,
-          .cost = cost};
+          .cost = cost,
+          .may_overwrite = {{0, 0}}};
 }
 
 OpDef layer_norm_backward() {
@@ -127,7 +128,8 @@ OpDef layer_norm_backward() {
           .factors = factors_backward,
           .no_gradient = "it is itself a gradient",
           .cost = cost_backward,
-          .workspace = workspace_backward};
+          .workspace = workspace_backward,
+          .may_overwrite = {{0, 0}, {0, 1}}};
 }
 
 }  // namespace weft::ops

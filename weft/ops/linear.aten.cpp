@@ -1,18 +1,21 @@
 // All rows of the leading dims are one matrix, so each of the three is one product straight into
-// its output. f32 on the CPU goes to gemm.h, which is faster than at::linear; all else goes to
-// ATen.
+// its output. On the CPU f32 goes to gemm.h, which is faster than at::linear, and bf16 to
+// gemm_bf16.h; all else goes to ATen.
 
 #include "weft/kernels/torch_headers.h"
 
-#include "weft/kernels/kernel.h"
-#include "weft/ops/coded.h"
-#include "weft/ops/gemm.h"
+#include "weft/ops/dtypes.aten.h"
+#include "weft/ops/gemm_bf16.h"
 
 namespace weft::ops {
 namespace {
 
 bool is_fast(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat;
+}
+
+bool is_bf16(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kBFloat16;
 }
 
 at::Tensor empty_output(const KernelCall& call) {
@@ -41,12 +44,28 @@ void fill_rows(const at::Tensor& y, const at::Tensor& bias) {
   });
 }
 
+// y[rows, n] = a[rows, k] b[k, n] + bias; the matrices' strides are those of whole tensors.
+Tensors bf16_product(const KernelCall& call, Bf16Gemm product) {
+  const at::Tensor y = empty_output(call);
+  product.c = data_of<Bf16>(y);
+  gemm(product);
+  return {y};
+}
+
 }  // namespace
 
 Tensors linear_kernel(const KernelCall& call) {
   const at::Tensor& x = call.inputs[0];
   const at::Tensor& w = call.inputs[1];
   const bool has_bias = call.inputs.size() == 3;
+  if (is_bf16(x)) {
+    return bf16_product(call, {.m = as_matrix(x).size(0),
+                               .n = w.size(0),
+                               .k = w.size(1),
+                               .a = {data_of<Bf16>(x), w.size(1)},
+                               .b = {data_of<Bf16>(w), w.size(1), true},
+                               .bias = has_bias ? data_of<Bf16>(call.inputs[2]) : nullptr});
+  }
   if (!is_fast(x)) {
     const at::Tensor y =
         has_bias ? at::addmm(call.inputs[2], as_matrix(x), w.t()) : at::mm(as_matrix(x), w.t());
@@ -74,6 +93,13 @@ Tensors linear_kernel(const KernelCall& call) {
 Tensors linear_input_grad_kernel(const KernelCall& call) {
   const at::Tensor& dy = call.inputs[0];
   const at::Tensor& w = call.inputs[1];
+  if (is_bf16(dy)) {
+    return bf16_product(call, {.m = as_matrix(dy).size(0),
+                               .n = w.size(1),
+                               .k = w.size(0),
+                               .a = {data_of<Bf16>(dy), w.size(0)},
+                               .b = {data_of<Bf16>(w), w.size(1)}});
+  }
   if (!is_fast(dy)) {
     std::vector<std::int64_t> sizes = dy.sizes().vec();
     sizes.back() = w.size(1);
@@ -95,6 +121,13 @@ Tensors linear_input_grad_kernel(const KernelCall& call) {
 Tensors linear_weight_grad_kernel(const KernelCall& call) {
   const at::Tensor& dy = call.inputs[0];
   const at::Tensor& x = call.inputs[1];
+  if (is_bf16(dy)) {
+    return bf16_product(call, {.m = dy.size(-1),
+                               .n = x.size(-1),
+                               .k = as_matrix(dy).size(0),
+                               .a = {data_of<Bf16>(dy), dy.size(-1), true},
+                               .b = {data_of<Bf16>(x), x.size(-1)}});
+  }
   if (!is_fast(dy)) {
     return {at::mm(as_matrix(dy).t(), as_matrix(x))};
   }

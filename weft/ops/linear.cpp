@@ -9,6 +9,7 @@
 
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/gemm_bf16.h"
 #include "weft/ops/rules.h"
 
 namespace weft::ops {
@@ -34,6 +35,16 @@ Cost gemm_cost(const OpCall& call, double m, double n, double k) {
   Cost cost = streaming_cost(call, 0);
   cost.flops = 2.0 * m * n * k;
   return cost;
+}
+
+// bf16 is multiplied in f32, block by block.
+std::int64_t gemm_workspace(const TensorType& rows, std::int64_t m, std::int64_t n,
+                            std::int64_t k) {
+  return rows.dtype == DType::bf16 ? bf16_blocks(m, n, k).numbers() * element_bytes(DType::f32) : 0;
+}
+
+std::int64_t row_count(const TensorType& type) {
+  return type.elements() / std::max<std::int64_t>(type.size(-1), 1);
 }
 
 double rows(const TensorType& type) {
@@ -89,6 +100,11 @@ Cost cost(const OpCall& call) {
   return gemm_cost(call, rows(x), static_cast<double>(w.size(0)), static_cast<double>(w.size(1)));
 }
 
+std::int64_t workspace(const OpCall& call) {
+  const TensorType& w = call.inputs[1];
+  return gemm_workspace(w, row_count(call.inputs[0]), w.size(0), w.size(1));
+}
+
 // ---- linear_input_grad
 // ---------------------------------------------------------------------------
 
@@ -105,6 +121,11 @@ FactorRule factors_input_grad(const OpCall& call) {
   const int leading = call.inputs[0].rank() - 1;
   return {.dims = letters(leading, "n") + ", n k -> " + letters(leading, "k"),
           .linear = {{0}, {1}}};
+}
+
+std::int64_t workspace_input_grad(const OpCall& call) {
+  const TensorType& w = call.inputs[1];
+  return gemm_workspace(w, row_count(call.inputs[0]), w.size(1), w.size(0));
 }
 
 // ---- linear_weight_grad
@@ -133,6 +154,11 @@ Cost cost_weight_grad(const OpCall& call) {
                    static_cast<double>(x.size(-1)));
 }
 
+std::int64_t workspace_weight_grad(const OpCall& call) {
+  const TensorType& dy = call.inputs[0];
+  return gemm_workspace(dy, dy.size(-1), call.inputs[1].size(-1), row_count(dy));
+}
+
 }  // namespace
 
 OpDef linear() {
@@ -142,7 +168,8 @@ OpDef linear() {
           .infer = infer,
           .factors = factors,
           .gradient = gradient,
-          .cost = cost};
+          .cost = cost,
+          .workspace = workspace};
 }
 
 OpDef linear_input_grad() {
@@ -152,7 +179,8 @@ OpDef linear_input_grad() {
           .infer = infer_input_grad,
           .factors = factors_input_grad,
           .no_gradient = "it is itself a gradient",
-          .cost = cost};
+          .cost = cost,
+          .workspace = workspace_input_grad};
 }
 
 OpDef linear_weight_grad() {
@@ -162,7 +190,8 @@ OpDef linear_weight_grad() {
           .infer = infer_weight_grad,
           .factors = factors_weight_grad,
           .no_gradient = "it is itself a gradient",
-          .cost = cost_weight_grad};
+          .cost = cost_weight_grad,
+          .workspace = workspace_weight_grad};
 }
 
 }  // namespace weft::ops

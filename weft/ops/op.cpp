@@ -92,6 +92,18 @@ OpTable builtin_ops() {
       ops::unary,
       ops::unary_backward,
       ops::where,
+      ops::adafactor,
+      ops::adafactor_average,
+      ops::adafactor_moment,
+      ops::adafactor_norm,
+      ops::adafactor_row_mean,
+      ops::adam,
+      ops::lion,
+      ops::gated,
+      ops::gated_backward,
+      ops::rms_norm,
+      ops::rms_norm_backward,
+      ops::rotary,
   };
   OpTable table;
   for (const Make make : kMakers) {

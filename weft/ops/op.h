@@ -38,6 +38,13 @@ struct Alias {
   bool in_place = false;  // the input is overwritten; otherwise the output is a view of it
 };
 
+/// If the input dies with the node, the output may take its storage: the kernel is right when both
+/// lie at one address.
+struct MayOverwrite {
+  int output = 0;
+  int input = 0;
+};
+
 // ---- gradients
 // -----------------------------------------------------------------------------------
 
@@ -111,6 +118,7 @@ struct OpDef {
   /// The most bytes the kernel holds at one time besides its inputs and outputs. Null: none.
   std::int64_t (*workspace)(const OpCall&) = nullptr;
   std::vector<Alias> aliases = {};
+  std::vector<MayOverwrite> may_overwrite = {};
   /// Null if the kernel is code: ops/<name>.aten.cpp.
   KernelSteps (*kernel)(const OpCall&) = nullptr;
 };

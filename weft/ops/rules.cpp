@@ -67,6 +67,22 @@ void require_master(const OpCall& call, std::string_view op) {
       op, format_type(input(call, 0)));
 }
 
+void require_update(const OpCall& call, std::string_view op, int tensors) {
+  require_master(call, op);
+  for (int i = 1; i < tensors; ++i) {
+    require_same_type(call, op, 0, i);
+  }
+  for (int i = tensors; i < static_cast<int>(call.inputs.size()); ++i) {
+    require_scalar(call, op, i, call.inputs[0].dtype);
+  }
+}
+
+void require_fraction(const OpCall& call, std::string_view op, std::string_view attribute) {
+  const double value = attr_number(call.attrs, attribute);
+  require(value >= 0 && value < 1, "{}: {} = {}, but must be at least 0 and below 1", op, attribute,
+          value);
+}
+
 std::string letters(int rank) {
   static constexpr std::string_view kLetters = "bsrtuv";
   require(rank <= static_cast<int>(kLetters.size()),

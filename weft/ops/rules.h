@@ -27,6 +27,11 @@ void require_scalar(const OpCall& call, std::string_view op, int i, DType dtype)
 
 /// Throws Error{input} unless input 0 is f32 or f64: what an update changes needs that precision.
 void require_master(const OpCall& call, std::string_view op);
+/// Checks the inputs of an optimizer's op: `tensors` of one type (the weight first, f32 or f64),
+/// then scalars of that dtype.
+void require_update(const OpCall& call, std::string_view op, int tensors);
+/// Throws Error{input} unless the attribute is at least 0 and below 1.
+void require_fraction(const OpCall& call, std::string_view op, std::string_view attribute);
 
 /// Letters of `rank` dims: "b s r t u v" cut after `rank`. Throws Error{input} above six dims.
 [[nodiscard]] std::string letters(int rank);

@@ -1,8 +1,9 @@
 // sgd(w, g, buffer, lr[], clip[]?) -> w', buffer' in place, as torch.optim.SGD without dampening.
 // With g scaled by clip:
 //
-//   buffer' = momentum buffer + g + weight_decay w
-//   w' = w - lr buffer'
+//   d = g + weight_decay w
+//   buffer' = momentum buffer + d
+//   w' = w - lr buffer', or with nesterov = 1: w - lr (d + momentum buffer')
 //
 // Kernel: sgd.aten.cpp, one pass over memory.
 #include "weft/ops/all_ops.h"

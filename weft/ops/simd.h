@@ -26,8 +26,41 @@ namespace weft::ops {
 template <typename T>
 using Pack __attribute__((vector_size(32))) = T;
 
+/// The upper half of an f32, as ATen stores bf16. Kernels read and write it, but compute in f32.
+struct Bf16 {
+  std::uint16_t bits = 0;
+};
+
+/// The type in which a kernel computes with numbers stored as T.
 template <typename T>
-inline constexpr int kLanes = 32 / sizeof(T);
+using Wide = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
+
+template <typename T>
+inline constexpr int kLanes = 32 / sizeof(Wide<T>);
+
+[[nodiscard]] WEFT_INLINE inline float widen(Bf16 x) {
+  const std::uint32_t bits = std::uint32_t{x.bits} << 16U;
+  float wide = 0;
+  std::memcpy(&wide, &bits, sizeof(wide));
+  return wide;
+}
+template <typename T>
+[[nodiscard]] WEFT_INLINE inline T widen(T x) {
+  return x;
+}
+
+/// To the nearest number that T has, ties to even.
+template <typename T>
+[[nodiscard]] WEFT_INLINE inline T narrow(Wide<T> x) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &x, sizeof(bits));
+    const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
+    return {static_cast<std::uint16_t>(x != x ? 0x7FC0U : rounded)};
+  } else {
+    return x;
+  }
+}
 
 /// The first `count` lanes come from memory, the others are `rest`.
 template <typename P, typename T>
@@ -50,6 +83,31 @@ WEFT_INLINE inline void store(T* to, const P& pack, int count) {
   for (int i = 0; i < count; ++i) {
     to[i] = pack[i];
   }
+}
+
+/// The same from and to bf16.
+using Bf16Bits __attribute__((vector_size(16))) = std::uint16_t;
+
+WEFT_INLINE inline void load(Pack<float>& pack, const Bf16* from, int count, float rest = 0) {
+  if (count < kLanes<float>) {
+    for (int i = 0; i < kLanes<float>; ++i) {
+      pack[i] = i < count ? widen(from[i]) : rest;
+    }
+    return;
+  }
+  Bf16Bits bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  const Pack<std::uint32_t> wide = __builtin_convertvector(bits, Pack<std::uint32_t>) << 16U;
+  std::memcpy(&pack, &wide, sizeof(pack));
+}
+
+WEFT_INLINE inline void store(Bf16* to, const Pack<float>& pack, int count) {
+  Pack<std::uint32_t> bits;
+  std::memcpy(&bits, &pack, sizeof(bits));
+  bits = (bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U;
+  bits = pack != pack ? Pack<std::uint32_t>{} + 0x7FC0U : bits;
+  const Bf16Bits narrowed = __builtin_convertvector(bits, Bf16Bits);
+  std::memcpy(static_cast<void*>(to), &narrowed, static_cast<std::size_t>(count) * sizeof(Bf16));
 }
 
 /// Calls body(j, count) for entries [j, j + count), where count is all lanes but for the last call.
@@ -106,6 +164,15 @@ WEFT_INLINE inline void exp_pack(Pack<double>& x) {
   for (int i = 0; i < kLanes<double>; ++i) {
     x[i] = std::exp(x[i]);
   }
+}
+
+/// In place: 1 / (1 + e⁻ˣ). e⁸⁷ is as good as infinity beside 1.
+template <typename T>
+WEFT_INLINE inline void sigmoid_pack(Pack<T>& x) {
+  x = -x;
+  x = x > T{87} ? Pack<T>{} + T{87} : x;
+  exp_pack(x);
+  x = T{1} / (x + T{1});
 }
 
 /// In place. std::sqrt sets errno, which keeps compilers from making it vector code; every x86-64

@@ -124,6 +124,18 @@ void JsonObject::read(const std::string& key, std::string& out) {
   out = value->get<std::string>();
 }
 
+void JsonObject::read(const std::string& key, bool& out) {
+  const Json* value = find(key);
+  if (value == nullptr) {
+    return;
+  }
+  if (!value->is_boolean()) {
+    wrong(key, *value, "true or false");
+    return;
+  }
+  out = value->get<bool>();
+}
+
 std::string JsonObject::path(const std::string& key) const {
   return where_ + "." + key;
 }

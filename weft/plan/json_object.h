@@ -32,6 +32,7 @@ class JsonObject {
   void read(const std::string& key, std::uint64_t& out);
   void read(const std::string& key, double& out);  // finite and not negative
   void read(const std::string& key, std::string& out);
+  void read(const std::string& key, bool& out);
 
   /// "plan.json.batch"
   [[nodiscard]] std::string path(const std::string& key) const;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/base/pattern.h"
 #include "weft/cluster/cluster.h"
 #include "weft/graph/graph.h"
 #include "weft/graph/optimizer.h"
@@ -18,6 +19,8 @@ namespace weft {
 struct ModelSpec {
   std::string description;  // canonical: "gpt:layers=12,hidden=768,…"; the frontend builds it again
   std::string hash;         // of the forward graph's text form
+  std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
+  double label_smoothing = 0;            // of the cross entropy
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -84,9 +87,6 @@ struct Plan {
 /// micro-batches that do not add up. Letters are checked by `place_node`, which knows the op.
 [[nodiscard]] std::vector<std::string> violations(const Plan& plan, const Graph& forward);
 
-/// `*` matches any run of characters, everything else itself. Takes |pattern| * |name| steps at
-/// most.
-[[nodiscard]] bool matches(std::string_view pattern, std::string_view name);
 /// The first rule that matches; nullptr if none does.
 [[nodiscard]] const NodeRule* rule_for(const StagePlan& stage, std::string_view node);
 /// One split for each axis of the mesh. Throws Error{input} for an axis that the mesh does not have

@@ -251,13 +251,13 @@ TEST(PlanViolations, ASoundPlanHasNone) {
 TEST(PlanViolations, SettingsAndBatch) {
   Plan plan = small_plan();
   plan.schedule = "zigzag";
-  plan.optimizer.name = "lion";
+  plan.optimizer.name = "lamb";
   plan.micro_batches = {16, 0, 8};
   plan.memory_budget_bytes.pop_back();
   plan.bucket_bytes = 0;
   plan.prefetch = -1;
   EXPECT_THAT(violations(plan, small_graph()),
-              UnorderedElementsAre(HasSubstr("zigzag"), HasSubstr("lion"),
+              UnorderedElementsAre(HasSubstr("zigzag"), HasSubstr("lamb"),
                                    HasSubstr("add up to 24 samples, but the batch has 32"),
                                    HasSubstr("has 0 samples"), HasSubstr("3 entries"),
                                    HasSubstr("bucket_bytes"), HasSubstr("prefetch")));

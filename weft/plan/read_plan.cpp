@@ -26,15 +26,6 @@ void attempt(const std::string& where, const JsonObject& object, Read&& read) {
   }
 }
 
-ModelSpec read_model(const Json& json, const JsonObject& parent) {
-  JsonObject object(json, parent.path("model"), parent.mistakes());
-  ModelSpec model;
-  object.read("description", model.description);
-  object.read("hash", model.hash);
-  object.finish();
-  return model;
-}
-
 OptimizerSpec read_optimizer(const Json& json, const JsonObject& parent) {
   JsonObject object(json, parent.path("optimizer"), parent.mistakes());
   OptimizerSpec optimizer;
@@ -44,9 +35,27 @@ OptimizerSpec read_optimizer(const Json& json, const JsonObject& parent) {
   object.read("beta2", optimizer.beta2);
   object.read("epsilon", optimizer.epsilon);
   object.read("momentum", optimizer.momentum);
+  object.read("nesterov", optimizer.nesterov);
   object.read("clip", optimizer.clip);
   object.finish();
   return optimizer;
+}
+
+ModelSpec read_model(const Json& json, const JsonObject& parent) {
+  JsonObject object(json, parent.path("model"), parent.mistakes());
+  ModelSpec model;
+  object.read("description", model.description);
+  object.read("hash", model.hash);
+  for (const Json* entry : object.list("freeze")) {
+    if (entry->is_string()) {
+      model.freeze.push_back(entry->get<std::string>());
+    } else {
+      object.wrong("freeze", *entry, "patterns of parameter names");
+    }
+  }
+  object.read("label_smoothing", model.label_smoothing);
+  object.finish();
+  return model;
 }
 
 std::vector<std::int64_t> read_integers(JsonObject& object, const std::string& key,

@@ -40,9 +40,8 @@ void check_settings(const Plan& plan, Messages& out) {
   if (plan.schedule != "gpipe" && plan.schedule != "1f1b") {
     out.push_back(fmt::format("schedule '{}' is unknown; choose gpipe or 1f1b", plan.schedule));
   }
-  if (plan.optimizer.name != "adamw" && plan.optimizer.name != "sgd") {
-    out.push_back(
-        fmt::format("optimizer '{}' is unknown; choose adamw or sgd", plan.optimizer.name));
+  for (const std::string& message : violations(plan.optimizer)) {
+    out.push_back(message);
   }
   if (plan.bucket_bytes < 1) {
     out.push_back(fmt::format("bucket_bytes is {}; it must be at least 1", plan.bucket_bytes));

@@ -20,10 +20,25 @@ bool all_equal(const std::vector<T>& list) {
 }
 
 Json write_optimizer(const OptimizerSpec& optimizer) {
-  return {{"name", optimizer.name},       {"weight_decay", optimizer.weight_decay},
-          {"beta1", optimizer.beta1},     {"beta2", optimizer.beta2},
-          {"epsilon", optimizer.epsilon}, {"momentum", optimizer.momentum},
-          {"clip", optimizer.clip}};
+  Json json = {{"name", optimizer.name},       {"weight_decay", optimizer.weight_decay},
+               {"beta1", optimizer.beta1},     {"beta2", optimizer.beta2},
+               {"epsilon", optimizer.epsilon}, {"momentum", optimizer.momentum},
+               {"clip", optimizer.clip}};
+  if (optimizer.nesterov) {
+    json["nesterov"] = true;
+  }
+  return json;
+}
+
+Json write_model(const ModelSpec& model) {
+  Json json = {{"description", model.description}, {"hash", model.hash}};
+  if (!model.freeze.empty()) {
+    json["freeze"] = model.freeze;
+  }
+  if (model.label_smoothing != 0) {
+    json["label_smoothing"] = model.label_smoothing;
+  }
+  return json;
 }
 
 Json write_budget(const Plan& plan) {
@@ -70,7 +85,7 @@ Json write(const Plan& plan) {
   Json json;
   json["version"] = plan.version;
   json["origin"] = plan.origin;
-  json["model"] = {{"description", plan.model.description}, {"hash", plan.model.hash}};
+  json["model"] = write_model(plan.model);
   json["cluster"] = Json(cluster_to_json(plan.cluster));
   json["batch"] = plan.batch;
   json["sequence"] = plan.sequence;

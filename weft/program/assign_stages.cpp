@@ -37,31 +37,55 @@ void find_homes(Lowering& l) {
   }
 }
 
-// The parameter that an update node changes: itself, or the one its state belongs to.
-ValueId updated_parameter(const Graph& graph, const Node& node) {
-  for (const ValueId v : node.inputs) {
-    if (graph.values[v].kind == ValueKind::parameter) {
-      return v;
-    }
-    if (graph.values[v].kind == ValueKind::state) {
-      return graph.values[v].of;
-    }
-  }
-  return -1;
+// The norm of all gradients is computed in every stage.
+bool is_everywhere(const Node& node) {
+  return node.op == "sum_squares" || node.op == "clip_scale";
 }
 
+// An update node runs where its parameter is owned: that of its state, its gradient, or the one it
+// reads itself. What is computed from sums over the batch (running statistics) or from other update
+// nodes runs where those are.
 int update_stage(const Lowering& l, const Node& node) {
-  const ValueId parameter = updated_parameter(l.graph, node);
-  if (parameter >= 0) {
-    return l.homes[parameter].front();
+  for (const ValueId v : node.inputs) {
+    const Value& value = l.graph.values[v];
+    const ValueId parameter = value.kind == ValueKind::parameter ? v : value.of;
+    if (parameter >= 0 && !l.homes[parameter].empty()) {
+      return l.homes[parameter].front();
+    }
   }
-  for (const ValueId v : node.inputs) {  // a cast of an updated master weight
+  for (const ValueId v : node.inputs) {
     const NodeId producer = l.graph.values[v].producer;
-    if (producer >= 0 && l.graph.nodes[producer].role == Role::update) {
+    if (producer >= 0 && l.stage_of[producer] >= 0) {
       return l.stage_of[producer];
     }
   }
-  return -1;
+  throw Error(Blame::bug, fmt::format("bug in weft: update '{}' belongs to no stage", node.name));
+}
+
+// A running statistic is used by its update alone and lives there.
+void place_update(Lowering& l, NodeId n) {
+  const Node& node = l.graph.nodes[n];
+  l.stage_of[n] = update_stage(l, node);
+  for (const ValueId v : node.inputs) {
+    if (l.graph.values[v].kind == ValueKind::parameter && l.homes[v].empty()) {
+      l.homes[v].push_back(l.stage_of[n]);
+    }
+  }
+}
+
+// The first term of a sum may become its storage, and the next micro-batch is added to it. In a
+// forward pass that may come before backward reads the term, so nobody else may read it.
+void find_terms(Lowering& l) {
+  l.accumulated_by.assign(l.graph.values.size(), -1);
+  for (std::size_t n = 0; n < l.graph.nodes.size(); ++n) {
+    if (!is_accumulate(l.graph.nodes[n])) {
+      continue;
+    }
+    for (const ValueId v : l.graph.nodes[n].inputs) {
+      WEFT_CHECK(l.graph.nodes[n].role != Role::forward || l.users[v].size() == 1);
+      l.accumulated_by[v] = static_cast<NodeId>(n);
+    }
+  }
 }
 
 }  // namespace
@@ -86,23 +110,15 @@ void assign_stages(Lowering& l) {
   }
   find_homes(l);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
-    if (nodes[n].role == Role::update && nodes[n].op != "sum_squares" &&
-        nodes[n].op != "clip_scale") {
-      l.stage_of[n] = update_stage(l, nodes[n]);
+    if (nodes[n].role == Role::update && !is_everywhere(nodes[n])) {
+      place_update(l, static_cast<NodeId>(n));
     }
   }
   l.replaces.assign(l.graph.values.size(), -1);
   for (const Next& next : l.graph.next) {
     l.replaces[next.new_value] = next.old_value;
   }
-  l.accumulated_by.assign(l.graph.values.size(), -1);
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    if (is_accumulate(nodes[n])) {
-      for (const ValueId v : nodes[n].inputs) {
-        l.accumulated_by[v] = static_cast<NodeId>(n);
-      }
-    }
-  }
+  find_terms(l);
 }
 
 }  // namespace weft

@@ -282,9 +282,12 @@ std::vector<std::string> violations(const Program& program, const Graph& graph, 
   return found;
 }
 
-std::vector<std::int64_t> peak_memory(const Program& program, int device_count, const Graph& graph,
-                                      const OpTable& ops) {
-  std::vector<std::int64_t> peak(device_count, 0);
+namespace {
+
+// Asks `bytes` for every device, or for the first of a stage whose devices are alike.
+template <typename Bytes>
+std::vector<std::int64_t> by_device(const Program& program, int device_count, const Bytes& bytes) {
+  std::vector<std::int64_t> result(device_count, 0);
   for (std::size_t s = 0; s < program.stages.size(); ++s) {
     const Mesh& mesh = program.stages[s].mesh;
     const int stage = static_cast<int>(s);
@@ -292,13 +295,39 @@ std::vector<std::int64_t> peak_memory(const Program& program, int device_count, 
     std::int64_t first = 0;
     for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
       if (p == 0 || !alike) {
-        first = memory_use(program, stage, coordinates(mesh, static_cast<int>(p)), graph, ops)
-                    .peak_bytes;
+        first = bytes(stage, coordinates(mesh, static_cast<int>(p)));
       }
-      peak[mesh.devices[p]] = first;
+      result[mesh.devices[p]] = first;
     }
   }
-  return peak;
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> peak_memory(const Program& program, int device_count, const Graph& graph,
+                                      const OpTable& ops) {
+  return by_device(program, device_count, [&](int stage, const Coordinates& at) {
+    return memory_use(program, stage, at, graph, ops).peak_bytes;
+  });
+}
+
+std::vector<std::int64_t> peak_memory_beside(const ProgramOf& runs, const ProgramOf& stays,
+                                             int device_count, const OpTable& ops) {
+  // Devices that are alike in the program that runs are not always so in the other one.
+  std::vector<std::int64_t> own =
+      by_device(runs.program, device_count, [&](int stage, const Coordinates& at) {
+        const MemoryUse use = memory_use(runs.program, stage, at, runs.graph, ops);
+        return use.peak_bytes - use.persistent_bytes;
+      });
+  const std::vector<std::int64_t> persistent =
+      by_device(stays.program, device_count, [&](int stage, const Coordinates& at) {
+        return memory_use(stays.program, stage, at, stays.graph, ops).persistent_bytes;
+      });
+  for (std::size_t d = 0; d < own.size(); ++d) {
+    own[d] += persistent[d];
+  }
+  return own;
 }
 
 }  // namespace weft

@@ -22,4 +22,15 @@ namespace weft {
 [[nodiscard]] std::vector<std::int64_t> peak_memory(const Program& program, int device_count,
                                                     const Graph& graph, const OpTable& ops);
 
+/// A program and its graph.
+struct ProgramOf {
+  const Program& program;
+  const Graph& graph;
+};
+/// The same for a program that uses the parameters of another one (see `lower`), whose parameters
+/// and states stay in memory while it runs.
+[[nodiscard]] std::vector<std::int64_t> peak_memory_beside(const ProgramOf& runs,
+                                                           const ProgramOf& stays, int device_count,
+                                                           const OpTable& ops);
+
 }  // namespace weft

@@ -121,38 +121,87 @@ void StageEmitter::emit_norm() {
   push(std::move(last));
 }
 
-SlotId StageEmitter::update_input(ValueId value, ValueId parameter) {
+// Where a value lies while parameters are updated. A state of its parameter's shape lies as the
+// gradient does; one of another shape (the means of rows and columns that a factored moment keeps)
+// is small and whole everywhere. Empty: anywhere.
+Placements StageEmitter::update_placements(ValueId value) const {
   const Value& v = l_.graph.values[value];
-  const Placements& update = l_.home[parameter].at(index_).update;
-  if (v.kind == ValueKind::state) {
-    return stored_slot(value, update);
+  if (v.kind == ValueKind::input) {
+    return {};
   }
-  return obtain(value, v.type.rank() == 0 ? replicated() : update);
+  if (v.kind == ValueKind::parameter) {
+    return l_.home[value].at(index_).update;
+  }
+  if (v.kind == ValueKind::state) {
+    const bool alike = v.type.shape == l_.graph.values[v.of].type.shape;
+    return alike ? l_.home[v.of].at(index_).update : replicated();
+  }
+  if (!l_.produced[value].empty()) {
+    return l_.produced[value];  // by an earlier update node
+  }
+  return v.of >= 0 ? l_.home[v.of].at(index_).update : replicated();
+}
+
+// An op whose operands all have one shape, but for scalars, works on the parts as they lie. Others
+// follow their inputs; what they sum over is a partial sum until somebody needs it whole.
+NodePlacement StageEmitter::place_update(const Node& node) const {
+  TensorTypes types;
+  std::vector<Placements> inputs;
+  for (const ValueId v : node.inputs) {
+    types.push_back(l_.graph.values[v].type);
+    inputs.push_back(update_placements(v));
+  }
+  const bool one_shape =
+      l_.graph.values[node.inputs.front()].kind != ValueKind::input &&
+      std::ranges::all_of(types,
+                          [&](const TensorType& type) {
+                            return type.rank() == 0 || type.shape == types.front().shape;
+                          }) &&
+      std::ranges::all_of(node.outputs, [&](ValueId v) {
+        return l_.graph.values[v].type.shape == types.front().shape;
+      });
+  if (!one_shape || has_partial(inputs.front())) {
+    const Factors factors = factors_of(l_.ops, l_.graph, node);
+    return place_node(factors, stage_.mesh, follow(factors, stage_.mesh, types, inputs), node.name);
+  }
+  NodePlacement placed;
+  for (const TensorType& type : types) {
+    placed.inputs.push_back(type.rank() == 0 ? replicated() : inputs.front());
+  }
+  placed.outputs.assign(node.outputs.size(), inputs.front());
+  return placed;
+}
+
+SlotId StageEmitter::update_input(ValueId value, const Placements& needed) {
+  if (l_.graph.values[value].kind == ValueKind::state) {
+    stored_slot(value, update_placements(value));
+  }
+  return obtain(value, needed);
 }
 
 void StageEmitter::emit_update_node(NodeId n) {
   const Node& node = l_.graph.nodes[n];
-  const ValueId old = l_.replaces[node.outputs[0]];
-  WEFT_CHECK(old >= 0);
-  const bool of_state = l_.graph.values[old].kind == ValueKind::state;
-  const ValueId parameter = of_state ? l_.graph.values[old].of : old;
-  const Placements& update = l_.home[parameter].at(index_).update;
+  const NodePlacement placed = place_update(node);
   Instruction compute{.opcode = Opcode::compute, .node = n};
-  for (const ValueId v : node.inputs) {
-    compute.reads.push_back(update_input(v, parameter));
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    compute.reads.push_back(update_input(node.inputs[i], placed.inputs[i]));
   }
   const OpDef& op = find_op(l_.ops, node.op);
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     const auto alias = std::ranges::find(op.aliases, static_cast<int>(o), &Alias::output);
     const SlotId view_of = alias == op.aliases.end() ? -1 : compute.reads[alias->input];
-    compute.writes.push_back(new_slot(node.outputs[o], update, view_of));
+    compute.writes.push_back(new_slot(node.outputs[o], placed.outputs[o], view_of));
     remember(node.outputs[o], compute.writes.back());
+    l_.produced[node.outputs[o]] = placed.outputs[o];
   }
   const std::vector<SlotId> written = compute.writes;
   push(std::move(compute));
   for (std::size_t o = 0; o < written.size(); ++o) {
-    if (l_.replaces[node.outputs[o]] == parameter) {
-      store_next(parameter, written[o]);
+    const ValueId old = l_.replaces[node.outputs[o]];
+    if (old >= 0 && l_.graph.values[old].kind == ValueKind::parameter) {
+      store_next(old, written[o]);
+    } else if (old >= 0) {
+      WEFT_CHECK(storage_of(stage_, written[o]) == stored_.at(old));  // states change in place
     }
   }
 }
@@ -163,7 +212,7 @@ void StageEmitter::store_next(ValueId parameter, SlotId updated) {
   const Home& home = l_.home[parameter].at(index_);
   const SlotId stored = stored_slot(parameter, home.stored);
   SlotId final_slot = updated;
-  if (home.update != home.stored) {
+  if (stage_.slots[updated].placements != home.stored) {
     final_slot = convert(updated, home.stored, stored);
   } else if (storage_of(stage_, updated) != stored) {
     Instruction copy{.opcode = Opcode::copy};

@@ -59,7 +59,9 @@ class StageEmitter {
   SlotId synchronised(ValueId sum);
   void gather_sums(ValueId sum);
   void emit_update_node(NodeId n);
-  SlotId update_input(ValueId value, ValueId parameter);
+  [[nodiscard]] Placements update_placements(ValueId value) const;
+  [[nodiscard]] NodePlacement place_update(const Node& node) const;
+  SlotId update_input(ValueId value, const Placements& needed);
   void store_next(ValueId parameter, SlotId updated);
   [[nodiscard]] Placements replicated() const { return Placements(stage_.mesh.axes.size()); }
 

@@ -28,10 +28,12 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
-Program lower(const Graph& graph, const Plan& plan, const OpTable& ops) {
-  const std::vector<std::string> wrong = violations(plan, graph);
-  require(wrong.empty(), "the plan does not fit the model:\n  {}", fmt::join(wrong, "\n  "));
-  Lowering l{.graph = graph, .plan = plan, .ops = ops, .stage_of = {}, .homes = {}};
+Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Program* beside) {
+  if (beside == nullptr) {
+    const std::vector<std::string> wrong = violations(plan, graph);
+    require(wrong.empty(), "the plan does not fit the model:\n  {}", fmt::join(wrong, "\n  "));
+  }
+  Lowering l{.graph = graph, .plan = plan, .ops = ops, .beside = beside};
   l.users = users(graph);
   l.program.micro_batches = plan.micro_batches;
   for (const StagePlan& stage : plan.stages) {

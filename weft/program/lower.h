@@ -8,6 +8,10 @@ namespace weft {
 
 /// Makes the plan explicit. Decides nothing: whatever is open is in the plan or fixed by the rules
 /// of docs/spec/sharding.md. `graph` is the training graph of the plan's model.
-[[nodiscard]] Program lower(const Graph& graph, const Plan& plan, const OpTable& ops);
+///
+/// With `beside`, the program of the plan's training graph, `graph` is another graph of the same
+/// model (its evaluation) that runs on the same parameters: they lie as in that program.
+[[nodiscard]] Program lower(const Graph& graph, const Plan& plan, const OpTable& ops,
+                            const Program* beside = nullptr);
 
 }  // namespace weft

@@ -24,11 +24,13 @@ struct Lowering {
   const Graph& graph;
   const Plan& plan;
   const OpTable& ops;
+  const Program* beside = nullptr;  // parameters lie as in this program
   Program program = {};
 
   // assign_stages
-  std::vector<int> stage_of;            // by node; -1: in every stage
-  std::vector<std::vector<int>> homes;  // by value: stages that use this parameter, owner first
+  std::vector<int> stage_of = {};  // by node; -1: in every stage
+  std::vector<std::vector<int>> homes =
+      {};  // by value: stages that use this parameter, owner first
   std::vector<std::vector<NodeId>> users = {};  // by value
   std::vector<NodeId> accumulated_by = {};  // by value: the accumulate node it is a term of, or -1
 

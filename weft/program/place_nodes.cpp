@@ -18,10 +18,29 @@
 namespace weft {
 namespace {
 
+// Where the program whose tensors are shared keeps a parameter; nullptr if there is none.
+const Placements* stored_beside(const Lowering& l, const std::string& name, int stage) {
+  if (l.beside == nullptr) {
+    return nullptr;
+  }
+  for (const Slot& slot : l.beside->stages[stage].slots) {
+    if (slot.lifetime == Lifetime::persistent && slot.view_of < 0 && slot.name == name) {
+      return &slot.placements;
+    }
+  }
+  throw Error(Blame::bug, fmt::format("bug in weft: parameter '{}' is not in the program whose "
+                                      "tensors are shared",
+                                      name));
+}
+
 Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements& used) {
   const StagePlan& plan = l.plan.stages[stage];
   const Value& value = l.graph.values[parameter];
   Home home{.used = used, .stored = used, .update = used};
+  if (const Placements* stored = stored_beside(l, value.name, stage); stored != nullptr) {
+    home.stored = *stored;
+    return home;
+  }
   for (std::size_t a = 0; a < used.size(); ++a) {
     if (used[a].kind != Placement::Kind::replicate || value.type.rank() == 0) {
       continue;
@@ -156,6 +175,16 @@ void place_accumulators(Lowering& l, NodeId n) {
   }
 }
 
+// A parameter that only an update uses, such as a running statistic, is whole on every device.
+void home_statistics(Lowering& l, const Node& node, int stage) {
+  for (const ValueId v : node.inputs) {
+    if (l.graph.values[v].kind == ValueKind::parameter && l.home[v].empty()) {
+      const Placements whole(l.plan.stages[stage].mesh.axes.size());
+      l.home[v][stage] = {.used = whole, .stored = whole, .update = whole};
+    }
+  }
+}
+
 }  // namespace
 
 Placements arriving(const Lowering& l, ValueId value, int stage) {
@@ -180,6 +209,7 @@ void place_nodes(Lowering& l) {
   for (std::size_t n = 0; n < l.graph.nodes.size(); ++n) {
     const Node& node = l.graph.nodes[n];
     if (node.role == Role::update) {
+      home_statistics(l, node, l.stage_of[n]);
       continue;  // placed where the step's segments are emitted
     }
     if (is_accumulate(node)) {

@@ -55,7 +55,7 @@ std::int64_t splittable(const Graph& forward) {
       return forward.values[node.inputs[input]].type.shape[dim].size;
     };
     if (node.op == "attention") {
-      common = std::gcd(common, length(0, 2));
+      common = std::gcd(common, length(1, 2));  // groups of heads that share keys
     } else if (node.op == "linear" && has_attr(node.attrs, "parallel")) {
       const std::string& hint = attr_text(node.attrs, "parallel");
       hinted = true;

@@ -79,9 +79,23 @@ Executor::Impl::Impl(const ExecutorSpec& spec, Communicator& peers)
   for (std::size_t slot = 0; slot < stage->slots.size(); ++slot) {
     const auto id = static_cast<SlotId>(slot);
     if (stage->slots[slot].lifetime == Lifetime::persistent && stage->slots[slot].view_of < 0) {
-      state(id, -1).tensor = allocate(local_type_of(id, -1));
+      state(id, -1).tensor = spec.shares == nullptr ? allocate(local_type_of(id, -1))
+                                                    : shared_tensor(*spec.shares->impl_, id);
     }
   }
+}
+
+const at::Tensor& Executor::Impl::shared_tensor(const Impl& owner, SlotId slot) const {
+  const Slot& mine = stage->slots[slot];
+  for (std::size_t i = 0; i < owner.stage->slots.size(); ++i) {
+    const Slot& theirs = owner.stage->slots[i];
+    if (theirs.lifetime == Lifetime::persistent && theirs.view_of < 0 && theirs.name == mine.name) {
+      WEFT_CHECK(theirs.placements == mine.placements && theirs.type == mine.type);
+      return owner.states[i].tensor;  // persistent slots stand in the first row
+    }
+  }
+  throw Error(Blame::bug,
+              fmt::format("bug in weft: no tensor \"{}\" to share between programs", mine.name));
 }
 
 std::string Executor::Impl::event_name(const Instruction& i) const {

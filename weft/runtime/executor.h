@@ -15,6 +15,7 @@
 namespace weft {
 
 class Communicator;
+class Executor;
 
 struct ExecutorSpec {
   const Program& program;
@@ -22,12 +23,15 @@ struct ExecutorSpec {
   const OpTable& ops;
   std::vector<DeviceId> devices;  // of the job, by rank
   std::uint64_t seed = 0;
+  /// An executor of another program of the same model whose parameters this one uses, instead of
+  /// ones of its own. It must outlive this one, and the two do not run at the same time.
+  const Executor* shares = nullptr;
 };
 
 struct StepInput {
   std::int64_t step = 1;  // counts from 1
   double learning_rate = 0;
-  const SampleBatch* batch = nullptr;  // the whole step's, the same on every rank
+  const SampleBatch* batch = nullptr;  // holds `needed_samples` or more
 };
 
 /// This device's part of a named tensor, in memory that the executor owns.
@@ -78,6 +82,8 @@ class Executor {
   void initialise();
   /// Parameters and states.
   [[nodiscard]] std::vector<LocalTensor> stored() const;
+  /// The samples of a step that this device's inputs are cut from, in order; none overlap.
+  [[nodiscard]] std::vector<SampleRange> needed_samples() const;
   /// Throws Error with rank and instruction in front; PeerError where another rank is the likely
   /// cause.
   StepResult run_step(const StepInput& input, const StepOptions& options = {});

@@ -68,6 +68,8 @@ struct Executor::Impl {
 
   // run_local.cpp
   void run_input(const IssuedInstruction& issued);
+  /// The part of the whole step's input that a slot takes.
+  [[nodiscard]] Region input_box(SlotId slot, int micro_batch) const;
   void run_compute(const IssuedInstruction& issued);
   void run_slice(const IssuedInstruction& issued);
   void run_accumulate(const IssuedInstruction& issued);
@@ -86,6 +88,7 @@ struct Executor::Impl {
   [[nodiscard]] int tag_of(const IssuedInstruction& issued) const;
 
   // executor.cpp
+  [[nodiscard]] const at::Tensor& shared_tensor(const Impl& owner, SlotId slot) const;
   void dispatch(const IssuedInstruction& issued);
   [[nodiscard]] std::string describe(const IssuedInstruction& issued) const;
   [[nodiscard]] std::string event_name(const Instruction& instruction) const;

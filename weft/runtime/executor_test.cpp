@@ -120,6 +120,36 @@ TEST(Executor, RunsStagesAndMicroBatchesOfUnequalSize) {
   EXPECT_EQ(losses, 2);
 }
 
+// The rows of a batch that a rank would read for itself.
+SampleBatch rows_of(const SampleBatch& whole, const std::vector<SampleRange>& rows) {
+  SampleBatch part;
+  part.samples = whole.samples;
+  part.counted = whole.counted;
+  part.held = rows;
+  for (const SampleRange& range : rows) {
+    part.features.insert(part.features.end(), whole.features.begin() + range.begin * 3,
+                         whole.features.begin() + range.end * 3);
+  }
+  return part;
+}
+
+TEST(Executor, EachRankNeedsItsOwnSamplesOnly) {
+  const TwoStages job;
+  const SampleBatch batch = numbered_batch(6, 3);
+  const std::vector<std::vector<SampleRange>> needed = {{{0, 2}, {3, 5}}, {{2, 3}, {5, 6}}, {}};
+  run_ranks(3, [&](Communicator& communicator) {
+    Executor executor(
+        {.program = job.program, .graph = job.graph, .ops = job.ops, .devices = {0, 1, 2}},
+        communicator);
+    EXPECT_EQ(executor.needed_samples(), needed[communicator.rank()]);
+    const SampleBatch mine = rows_of(batch, executor.needed_samples());
+    const StepResult result = executor.run_step({.step = 1, .batch = &mine});
+    if (result.loss) {
+      EXPECT_EQ(*result.loss, 2 * 18 * 19 / 2);
+    }
+  });
+}
+
 TEST(Executor, NamesRankAndInstructionOfAnError) {
   const TwoStages job;
   SampleBatch batch = numbered_batch(6, 3);

@@ -40,30 +40,99 @@ void add_to(const at::Tensor& acc, const at::Tensor& term) {
   }
 }
 
-// A view of the batch's own memory in the shape of the whole step.
-at::Tensor view_of_batch(const SampleBatch& batch, const std::string& name, const Shape& shape) {
-  const auto sizes = sizes_of(shape);
-  std::int64_t elements = 1;
-  for (const std::int64_t size : sizes) {
-    elements *= size;
-  }
-  const auto wrap = [&](const void* data, std::size_t available, at::ScalarType dtype) {
-    require(static_cast<std::int64_t>(available) == elements,
-            "the data has {} numbers of \"{}\" for a step, the model takes {} ({})", available,
-            name, elements, format_shape(shape));
-    return at::from_blob(const_cast<void*>(data), sizes, at::TensorOptions(dtype));
+/// The memory of a part of the batch; nothing if no data set gives such a part.
+struct BatchPart {
+  const void* data = nullptr;
+  std::size_t numbers = 0;
+  at::ScalarType dtype = at::kLong;
+};
+
+BatchPart find_part(const SampleBatch& batch, const std::string& name) {
+  const auto ids = [](const std::vector<std::int64_t>& part) {
+    return BatchPart{.data = part.data(), .numbers = part.size(), .dtype = at::kLong};
+  };
+  const auto floats = [](const std::vector<float>& part) {
+    return BatchPart{.data = part.data(), .numbers = part.size(), .dtype = at::kFloat};
   };
   if (name == "tokens") {
-    return wrap(batch.tokens.data(), batch.tokens.size(), at::kLong);
+    return ids(batch.tokens);
+  }
+  if (name == "decoder_tokens") {
+    return ids(batch.decoder_tokens);
   }
   if (name == "labels") {
-    return wrap(batch.labels.data(), batch.labels.size(), at::kLong);
+    return ids(batch.labels);
+  }
+  if (name == "targets") {
+    return floats(batch.targets);
   }
   require(name == "x", "the model has an input \"{}\" that no data set gives", name);
-  return wrap(batch.features.data(), batch.features.size(), at::kFloat);
+  return floats(batch.features);
+}
+
+/// The row at which these samples of the step begin in a batch that holds some of them.
+std::int64_t row_of(const SampleBatch& batch, const Range& samples) {
+  if (batch.held.empty() || samples.size() == 0) {
+    return batch.held.empty() ? samples.begin : 0;
+  }
+  std::int64_t row = 0;
+  for (const SampleRange& range : batch.held) {
+    if (range.begin <= samples.begin && samples.end <= range.end) {
+      return row + samples.begin - range.begin;
+    }
+    row += range.end - range.begin;
+  }
+  throw Error(Blame::bug, fmt::format("bug in weft: samples {} to {} of the step were not read",
+                                      samples.begin, samples.end - 1));
+}
+
+std::int64_t held_rows(const SampleBatch& batch) {
+  std::int64_t rows = batch.held.empty() ? batch.samples : 0;
+  for (const SampleRange& range : batch.held) {
+    rows += range.end - range.begin;
+  }
+  return rows;
+}
+
+/// A view of the batch's own memory: the box of an input whose type has this shape.
+at::Tensor view_of_batch(const SampleBatch& batch, const std::string& name, const Shape& type,
+                         Region box) {
+  WEFT_CHECK(!type.empty() && type[0].batched);
+  const Shape held = bind(type, held_rows(batch));
+  std::int64_t elements = 1;
+  for (const Dim& dim : held) {
+    elements *= dim.size;
+  }
+  const BatchPart part = find_part(batch, name);
+  require(static_cast<std::int64_t>(part.numbers) == elements,
+          "the data has {} numbers of \"{}\" for a step, the model takes {} ({})", part.numbers,
+          name, elements, format_shape(held));
+  const std::int64_t each = type[0].size;
+  WEFT_CHECK(box[0].begin % each == 0 && box[0].end % each == 0);
+  const std::int64_t rows = box[0].size();
+  box[0].begin = each * row_of(batch, {box[0].begin / each, box[0].end / each});
+  box[0].end = box[0].begin + rows;
+  const at::Tensor whole =
+      at::from_blob(const_cast<void*>(part.data), sizes_of(held), at::TensorOptions(part.dtype));
+  return take_box(whole, box);
+}
+
+bool is_given_by_data(const std::string& name) {
+  return name != "lr" && name != "step" && name != "inv_count";
 }
 
 }  // namespace
+
+Region Executor::Impl::input_box(SlotId slot, int micro_batch) const {
+  const Shape& shape = stage->slots[slot].type.shape;
+  const std::int64_t first = first_sample(program, samples_key(slot, micro_batch));
+  Region box = local_region(slot, micro_batch);
+  for (std::size_t d = 0; d < box.size(); ++d) {
+    box[d].begin += shape[d].batched ? first * shape[d].size : 0;
+    box[d].end += shape[d].batched ? first * shape[d].size : 0;
+  }
+  return box;
+}
 
 void Executor::Impl::run_input(const IssuedInstruction& issued) {
   const SlotId slot = issued.instruction->writes[0];
@@ -74,19 +143,46 @@ void Executor::Impl::run_input(const IssuedInstruction& issued) {
     target.fill_(input.learning_rate);
   } else if (name == "step") {
     target.fill_(static_cast<double>(input.step));
+  } else if (name == "sample_share") {
+    target.fill_(static_cast<double>(samples_in(program, issued.micro_batch)) /
+                 static_cast<double>(samples_in(program, -1)));
   } else if (name == "inv_count") {
     target.fill_(1.0 / static_cast<double>(std::max<std::int64_t>(input.batch->counted, 1)));
   } else {
-    const Shape whole = bind(s.type.shape, samples_in(program, -1));
-    const std::int64_t first = first_sample(program, samples_key(slot, issued.micro_batch));
-    Region box = local_region(slot, issued.micro_batch);
-    for (std::size_t d = 0; d < box.size(); ++d) {
-      const Dim dim = s.type.shape[d];
-      box[d].begin += dim.batched ? first * dim.size : 0;
-      box[d].end += dim.batched ? first * dim.size : 0;
-    }
-    target.copy_(take_box(view_of_batch(*input.batch, name, whole), box));
+    target.copy_(
+        view_of_batch(*input.batch, name, s.type.shape, input_box(slot, issued.micro_batch)));
   }
+}
+
+// The ranges of all micro-batches, joined where they overlap or touch.
+std::vector<SampleRange> Executor::needed_samples() const {
+  std::vector<SampleRange> ranges;
+  for (const IssuedInstruction& issued : impl_->order) {
+    if (issued.instruction->opcode != Opcode::input) {
+      continue;
+    }
+    const SlotId slot = issued.instruction->writes[0];
+    const Slot& s = impl_->stage->slots[slot];
+    const Shape& shape = s.type.shape;
+    if (!is_given_by_data(impl_->graph.values[s.value].name) || shape.empty() ||
+        !shape[0].batched) {
+      continue;
+    }
+    const Range rows = impl_->input_box(slot, issued.micro_batch)[0];
+    if (rows.size() > 0) {
+      ranges.push_back({.begin = rows.begin / shape[0].size, .end = rows.end / shape[0].size});
+    }
+  }
+  std::ranges::sort(ranges, {}, &SampleRange::begin);
+  std::vector<SampleRange> joined;
+  for (const SampleRange& range : ranges) {
+    if (!joined.empty() && range.begin <= joined.back().end) {
+      joined.back().end = std::max(joined.back().end, range.end);
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
 }
 
 PreparedCompute& Executor::Impl::prepared(const IssuedInstruction& issued) {

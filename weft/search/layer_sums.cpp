@@ -233,15 +233,18 @@ class Summing {
     }
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
-      if (node.role == Role::update && (node.op == "adamw" || node.op == "sgd")) {
-        satellites_[owner(node.inputs[0])].updates.push_back(static_cast<NodeId>(n));
+      if (node.role != Role::update || node.op == "sum_squares" || node.op == "clip_scale") {
+        continue;
+      }
+      if (const ValueId parameter = owner(node.inputs[0]); parameter >= 0) {
+        satellites_[parameter].updates.push_back(static_cast<NodeId>(n));
       }
     }
   }
 
-  // The parameter that an updated tensor (the parameter itself or its master copy) belongs to.
+  // The parameter that a tensor of the update (itself, a state, its gradient) belongs to, or -1.
   [[nodiscard]] ValueId owner(ValueId v) const {
-    return graph_.values[v].kind == ValueKind::state ? graph_.values[v].of : v;
+    return graph_.values[v].kind == ValueKind::parameter ? v : graph_.values[v].of;
   }
 
   void add_saved(ModelSums& sums) {

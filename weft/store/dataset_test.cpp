@@ -148,7 +148,9 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(complaint("text:" + path_, options), HasSubstr("0 tokens are too few"));
   EXPECT_THAT(complaint("text:" + path_, {.sequence = 3, .vocabulary = 255}),
               HasSubstr("at least 256"));
-  EXPECT_THAT(complaint(path_, {.features = 3, .vocabulary = 10}), HasSubstr("takes vectors"));
+  EXPECT_THAT(
+      complaint(path_, {.kind = SampleKind::classify_vector, .features = 3, .vocabulary = 10}),
+      HasSubstr("takes vectors"));
   EXPECT_THAT(complaint("nowhere.bin", options), HasSubstr("cannot open"));
   EXPECT_EQ(blame_, Blame::environment);
   for (const char* spec : {"", "pictures", "text:", "tokens:", "text", "a.jpg"}) {
@@ -186,7 +188,9 @@ TEST_F(DatasetTest, TheChainCanBeLearnt) {
 }
 
 TEST_F(DatasetTest, ClustersCanBeToldApart) {
-  const auto data = open_dataset("synthetic", {.features = 20, .vocabulary = 4, .seed = 5});
+  const auto data = open_dataset(
+      "synthetic",
+      {.kind = SampleKind::classify_vector, .features = 20, .vocabulary = 4, .seed = 5});
   const SampleBatch batch = data->batch(0, 200);
   ASSERT_EQ(batch.features.size(), 4000U);
   ASSERT_EQ(batch.labels.size(), 200U);

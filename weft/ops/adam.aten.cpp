@@ -1,0 +1,97 @@
+#include "weft/kernels/torch_headers.h"
+
+#include <cmath>
+
+#include "weft/kernels/kernel.h"
+#include "weft/ops/coded.h"
+#include "weft/ops/simd.h"
+
+namespace weft::ops {
+namespace {
+
+// The scalars of an update, computed in f64 once.
+template <typename T>
+struct Scalars {
+  T clip = 1;
+  T weight_decay = 0;
+  T beta1 = 0;
+  T beta2 = 0;
+  T rest1 = 0;  // 1 - beta1
+  T rest2 = 0;
+  T step_size = 0;          // lr / (1 - beta1^t)
+  T inverse_root_bias = 1;  // 1 / sqrt(1 - beta2^t)
+  T epsilon = 0;
+};
+
+template <typename T>
+Scalars<T> scalars(const KernelCall& call) {
+  const Attrs& attrs = call.call.attrs;
+  const double beta1 = attr_number(attrs, "beta1");
+  const double beta2 = attr_number(attrs, "beta2");
+  const double lr = call.inputs[4].item<double>();
+  const double step = call.inputs[5].item<double>();
+  return {.clip = call.inputs.size() > 6 ? call.inputs[6].item<T>() : T(1),
+          .weight_decay = static_cast<T>(attr_number(attrs, "weight_decay")),
+          .beta1 = static_cast<T>(beta1),
+          .beta2 = static_cast<T>(beta2),
+          .rest1 = static_cast<T>(1 - beta1),
+          .rest2 = static_cast<T>(1 - beta2),
+          .step_size = static_cast<T>(lr / (1 - std::pow(beta1, step))),
+          .inverse_root_bias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step))),
+          .epsilon = static_cast<T>(attr_number(attrs, "epsilon"))};
+}
+
+template <typename T>
+struct Operands {
+  T* w = nullptr;
+  const T* g = nullptr;
+  T* m = nullptr;
+  T* v = nullptr;
+};
+
+template <typename T>
+WEFT_INLINE inline void update_pack(const Operands<T>& at, const Scalars<T>& s, int count) {
+  Pack<T> w;
+  Pack<T> g;
+  Pack<T> m;
+  Pack<T> v;
+  load(w, at.w, count);
+  load(g, at.g, count);
+  load(m, at.m, count);
+  load(v, at.v, count);
+  g = g * s.clip + w * s.weight_decay;
+  m = m * s.beta1 + g * s.rest1;
+  v = v * s.beta2 + g * g * s.rest2;
+  store(at.m, m, count);
+  store(at.v, v, count);
+  sqrt_pack(v);
+  store(at.w, w - m * s.step_size / (v * s.inverse_root_bias + s.epsilon), count);
+}
+
+template <typename T>
+void update(const KernelCall& call) {
+  const Scalars<T> s = scalars<T>(call);
+  const Operands<T> all{call.inputs[0].data_ptr<T>(), call.inputs[1].data_ptr<T>(),
+                        call.inputs[2].data_ptr<T>(), call.inputs[3].data_ptr<T>()};
+  at::parallel_for(0, call.inputs[0].numel(), 16384, [=](std::int64_t begin, std::int64_t end) {
+    run_simd([=]() WEFT_INLINE {
+      for_packs<T>(end - begin, [=](std::int64_t j, int count) WEFT_INLINE {
+        const std::int64_t i = begin + j;
+        update_pack<T>({all.w + i, all.g + i, all.m + i, all.v + i}, s, count);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+Tensors adam_kernel(const KernelCall& call) {
+  if (call.inputs[0].scalar_type() == at::kDouble) {
+    update<double>(call);
+  } else {
+    update<float>(call);
+  }
+  return {call.inputs[0], call.inputs[2], call.inputs[3]};
+}
+
+}  // namespace weft::ops
