@@ -1,10 +1,13 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "weft/onnx/import.h"
 #include "weft/ops/op.h"
 #include "weft/store/dataset.h"
 
@@ -18,6 +21,8 @@ struct Model {
   std::int64_t vocabulary = 0;
   /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
   SampleKind samples = SampleKind::next_token;
+  /// Parameters that begin as a file says, and not by their Init; null if none do.
+  std::shared_ptr<const std::map<std::string, OnnxInitial>> initial = {};
 };
 
 struct ModelOptions {
@@ -25,9 +30,11 @@ struct ModelOptions {
   DType dtype = DType::f32;
   std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
   double label_smoothing = 0;            // of the cross entropy
+  std::string loss = {};                 // of an ONNX file: "cross-entropy:logits"
 };
 
-/// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json.
+/// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json, an
+/// .onnx file.
 /// Throws Error{input} that names what is not understood and what would be.
 [[nodiscard]] Model load_model(const std::string& text, const ModelOptions& options,
                                const OpTable& ops);

@@ -21,11 +21,26 @@ namespace {
 
 constexpr int kMostDepth = 16;        // of branches in branches
 constexpr std::size_t kMostDims = 8;  // of a tensor
+constexpr std::size_t kMostNodes = 1'000'000;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 44;  // of a tensor, for each sample
+constexpr std::int64_t kMostFolded = std::int64_t{1} << 25;    // of all constants together
+
+void require_size(const Operand& x) {
+  std::int64_t elements = 1;
+  for (const Dim dim : x.shape) {
+    require(dim.size >= 0 && !__builtin_mul_overflow(elements, dim.size, &elements) &&
+                elements <= kMostElements,
+            "'{}' has more elements than any memory: {}", x.name, format_shape(x.shape));
+  }
+}
 
 }  // namespace
 
 bool Operand::is_constant() const {
-  return known != nullptr && (initializer == nullptr || !is_real(element));
+  if (initializer == nullptr) {
+    return known != nullptr;
+  }
+  return is_whole(element) && initializer->elements() <= kMostKnown;
 }
 
 Importer::Importer(const ModelFile& file, const OnnxOptions& options, const OpTable& ops,
@@ -54,6 +69,11 @@ Operand* Importer::find(const std::string& name) {
 void Importer::define(Operand operand) {
   require(!operands_.contains(operand.name) && !refused_.contains(operand.name),
           "two nodes give '{}'", operand.name);
+  require_size(operand);
+  if (operand.known != nullptr) {
+    folded_ += operand.known->elements();
+    require(folded_ <= kMostFolded, "constants of more than {} elements", kMostFolded);
+  }
   const std::string name = operand.name;
   operands_.emplace(name, std::move(operand));
 }
@@ -65,10 +85,6 @@ void Importer::define_initializers(const FileGraph& graph) {
     operand.element = tensor.element;
     operand.shape.assign(tensor.dims.begin(), tensor.dims.end());
     operand.initializer = &tensor;
-    if (!is_real(tensor.element) && tensor.element != Element::text &&
-        tensor.elements() <= kMostKnown) {
-      operand.known = std::make_shared<const Known>(decode(tensor));
-    }
     define(std::move(operand));
   }
   for (const std::string& name : graph.sparse) {
@@ -181,6 +197,7 @@ void Importer::refuse(const FileNode& node, const std::string& reason) {
 }
 
 void Importer::run_node(const FileNode& node) {
+  require(model_.forward.nodes.size() <= kMostNodes, "more than {} nodes", kMostNodes);
   const auto op = onnx_ops().find(node.op);
   if (!node.domain.empty() || op == onnx_ops().end()) {
     refuse(node, "");
@@ -258,14 +275,13 @@ std::string Importer::parameter_name(const std::string& wanted) {
   return name;
 }
 
-ValueId Importer::parameter(const Operand& x, FileTensor tensor, bool trained) {
+ValueId Importer::parameter(const Operand& x, FileTensor tensor, bool trained, DType kept) {
   for (const Dim dim : x.shape) {
     if (dim.size <= 0) {
       throw Unsupported{fmt::format("tensor '{}' has no elements", x.name)};
     }
   }
   const std::string name = parameter_name(x.name);
-  const DType kept = dtype(x.element);
   const ValueId id = build_.parameter(name, {x.shape, kept}, {});
   model_.forward.values[static_cast<std::size_t>(id)].trained = trained;
   model_.initial[name] = {.tensor = std::move(tensor), .dtype = kept};
@@ -289,7 +305,7 @@ ValueId Importer::constant(const Operand& x) {
                                                    : x.element;
   tensor.dims = known.dims;
   tensor.bytes = encode(known, dtype_of(tensor.element, DType::f64));
-  return parameter(x, std::move(tensor), false);
+  return parameter(x, std::move(tensor), false, kept);
 }
 
 ValueId Importer::plain(Operand& x) {
@@ -301,7 +317,7 @@ ValueId Importer::plain(Operand& x) {
   } else if (x.channels_last >= 0) {
     x.plain = transpose(build_, x.channels_last, from_channels_last(x.rank()));
   } else if (x.initializer != nullptr) {
-    x.plain = parameter(x, *x.initializer, is_real(x.element));
+    x.plain = parameter(x, *x.initializer, is_real(x.element), dtype(x.element));
   } else {
     WEFT_CHECK(x.known != nullptr);
     x.plain = constant(x);
@@ -319,7 +335,10 @@ ValueId Importer::channels_last(Operand& x) {
   return x.channels_last;
 }
 
-ValueId Importer::frozen(Operand& x) {
+ValueId Importer::statistic(Operand& x) {
+  if (x.plain < 0 && x.initializer != nullptr) {
+    x.plain = parameter(x, *x.initializer, false, ops::sum_dtype(dtype(x.element)));
+  }
   const ValueId id = plain(x);
   Value& value = model_.forward.values[static_cast<std::size_t>(id)];
   if (value.kind == ValueKind::parameter) {

@@ -30,7 +30,7 @@ struct Operand {
   ValueId swapped = -1;  // a matrix of which this is the transposed one
 
   [[nodiscard]] int rank() const { return static_cast<int>(shape.size()); }
-  /// Known and not a weight that is trained: may be folded.
+  /// Its numbers are or can be known, and it is no weight that is trained: may be folded.
   [[nodiscard]] bool is_constant() const;
 };
 
@@ -55,8 +55,8 @@ class Importer {
 
   [[nodiscard]] ValueId plain(Operand& x);
   [[nodiscard]] ValueId channels_last(Operand& x);
-  /// A parameter that is not trained: a running statistic, a table of indices.
-  [[nodiscard]] ValueId frozen(Operand& x);
+  /// A parameter that is not trained, in the dtype of sums.
+  [[nodiscard]] ValueId statistic(Operand& x);
   /// Numbers; decodes a tensor of the file. Null if they are not known.
   [[nodiscard]] const Known* numbers(Operand& x);
   /// The share of a micro-batch in the samples of the step, an input of graphs for training; -1 in
@@ -76,7 +76,7 @@ class Importer {
   void enter_layer(const FileNode& node);
   void collect_outputs();
   [[nodiscard]] std::string parameter_name(const std::string& wanted);
-  ValueId parameter(const Operand& x, FileTensor tensor, bool trained);
+  ValueId parameter(const Operand& x, FileTensor tensor, bool trained, DType kept);
   ValueId constant(const Operand& x);
 
   const ModelFile& file_;
@@ -91,6 +91,7 @@ class Importer {
   std::string scope_layer_;   // the same, made unique
   int depth_ = 0;             // of subgraphs
   ValueId sample_share_ = -1;
+  std::int64_t folded_ = 0;  // elements of constants
 };
 
 }  // namespace weft::onnx_import

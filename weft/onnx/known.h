@@ -46,7 +46,7 @@ struct Known {
 };
 
 /// The largest number of elements that is folded.
-inline constexpr std::int64_t kMostKnown = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMostKnown = std::int64_t{1} << 22;
 
 /// Throws Error{input} for more than kMostKnown elements.
 std::int64_t checked_elements(const Ints& dims);

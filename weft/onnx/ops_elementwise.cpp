@@ -25,8 +25,10 @@ struct Aligned {
 // A number that fills a tensor is one number here: the ops repeat it.
 ValueId plain_operand(const Call& call, int i) {
   Operand& x = call.in(i);
-  if (x.is_constant() && x.plain < 0 && x.known->is_splat() && std::isfinite(x.known->number(0))) {
-    const ValueId number = scalar(call.b, x.known->number(0), call.importer.dtype(x.element));
+  const Known* known = x.is_constant() && x.plain < 0 ? call.importer.numbers(x) : nullptr;
+  if (known != nullptr && known->is_splat() && !known->mentions_batch() &&
+      std::isfinite(known->number(0))) {
+    const ValueId number = scalar(call.b, known->number(0), call.importer.dtype(x.element));
     return reshape(call.b, number, Shape(x.shape.size(), Dim(1)));
   }
   return call.value(i);

@@ -28,7 +28,7 @@ void give_rows(const Call& call, ValueId y) {
 // share of the samples. Outside of training there is one micro-batch, and no next step.
 void update_statistic(const Call& call, int input, int output, ValueId seen, double momentum) {
   Builder& b = call.b;
-  const ValueId old = call.importer.frozen(call.in(input));
+  const ValueId old = call.importer.statistic(call.in(input));
   const ValueId share = call.importer.sample_share();
   if (share < 0) {
     const ValueId next = binary(b, "add", binary(b, "mul", call.value(input), 1 - momentum),
@@ -39,7 +39,9 @@ void update_statistic(const Call& call, int input, int output, ValueId seen, dou
   const std::string dtype(dtype_name(b.type(old).dtype));
   const ValueId part = b.emit("mul", {seen, share});
   const ValueId whole = b.emit("accumulate", {part}, {{"dtype", dtype}}, "statistic");
+  b.set_role(Role::update);
   b.graph().next.push_back({old, b.emit("ema", {old, whole}, {{"momentum", momentum}})});
+  b.set_role(Role::forward);
 }
 
 // Statistics of ONNX are those of the samples themselves; ours are estimates of where they come
@@ -81,8 +83,8 @@ void emit_batch_norm(const Call& call) {
   }
   Builder& b = call.b;
   const ValueId x = rows(call);
-  const ValueId mean = call.importer.frozen(call.in(3));
-  const ValueId variance = call.importer.frozen(call.in(4));
+  const ValueId mean = call.importer.statistic(call.in(3));
+  const ValueId variance = call.importer.statistic(call.in(4));
   give_rows(call, b.emit("batch_norm_inference",
                          {x, mean, variance, call.value(1), call.value(2)}, {{"eps", eps}}));
 }
