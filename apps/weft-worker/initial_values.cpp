@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "weft/base/error.h"
+#include "weft/onnx/import.h"
 
 namespace weft {
 namespace {

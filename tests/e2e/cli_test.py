@@ -163,7 +163,7 @@ def the_rest(folder):
         done = run(*words, "--json")
         check(f"{words[0]} --json", json.loads(done.stdout) and done.stderr == "", done.stderr)
     libraries = subprocess.run(["ldd", WEFT], capture_output=True, text=True, check=True).stdout
-    check("weft links no libtorch", "torch" not in libraries and "c10" not in libraries, libraries)
+    check("weft links no libtorch", "libtorch" not in libraries and "libc10" not in libraries, libraries)
     libraries = subprocess.run(["ldd", WORKER], capture_output=True, text=True, check=True).stdout
     check("weft-worker does", "libtorch" in libraries, libraries)
     plans = []

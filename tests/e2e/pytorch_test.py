@@ -30,7 +30,7 @@ def read_safetensors(path):
 
 
 def gpt_loss(p, tokens, labels, tied, approximate):
-    x = F.embedding(tokens, p["wte"]) + p["wpe"]
+    x = F.embedding(tokens, p["embed/wte.weight"]) + p["embed/wpe.weight"]
     batch = tokens.shape[0]
     mask = torch.full((SEQ, SEQ), float("-inf"), dtype=x.dtype).triu(1)
 
@@ -49,7 +49,7 @@ def gpt_loss(p, tokens, labels, tied, approximate):
         y = F.gelu(F.linear(y, w("mlp/up/w"), w("mlp/up/b")), approximate=approximate)
         x = x + F.linear(y, w("mlp/down/w")) + w("mlp/down/b")
     x = F.layer_norm(x, (HIDDEN,), p["head/ln_f/w"], p["head/ln_f/b"])
-    logits = F.linear(x, p["wte"] if tied else p["head/logits/w"])
+    logits = F.linear(x, p["embed/wte.weight"] if tied else p["head/logits/w"])
     return F.cross_entropy(logits.view(-1, VOCAB), labels.view(-1), ignore_index=-100)
 
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 
+#include "tests/numerics/moe_cases.h"
 #include "weft/ops/rules.h"
 
 namespace weft {
@@ -19,16 +20,11 @@ Threads::~Threads() {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases = elementwise_cases();
-  for (const auto make : {dense_cases, generic_cases}) {
+  for (const auto make :
+       {attention_cases, dense_cases, generic_cases, moe_cases, training_cases, vision_cases}) {
     for (OpCase& c : make()) {
       cases.push_back(std::move(c));
     }
-  }
-  for (OpCase& c : training_cases()) {
-    cases.push_back(std::move(c));
-  }
-  for (OpCase& c : attention_cases()) {
-    cases.push_back(std::move(c));
   }
   for (OpCase& c : cases) {
     for (TensorType& type : c.inputs) {
@@ -50,6 +46,9 @@ OpCase in_f32(const OpCase& c) {
   OpCase narrow = c;
   for (TensorType& type : narrow.inputs) {
     type.dtype = type.dtype == DType::f64 ? DType::f32 : type.dtype;
+  }
+  for (const std::size_t i : c.f64_inputs) {
+    narrow.inputs[i].dtype = DType::f64;
   }
   const auto dtype = narrow.attrs.find("dtype");
   if (dtype != narrow.attrs.end() && attr_text(narrow.attrs, "dtype") == "f64") {
@@ -123,6 +122,23 @@ void set(at::Tensor& scalar, double value) {
   scalar.fill_(value);
 }
 
+// Batch norm: numbers of rows, and squares that are no less than those of a mean.
+void set_statistics(const OpCase& c, Tensors& inputs) {
+  if (c.op == "batch_norm_moments") {
+    set(inputs[2], 12);
+    inputs[1] = inputs[0] * inputs[0] / 12 + at::abs(inputs[1]);
+  }
+  if (c.op == "batch_norm" || c.op == "batch_norm_input_grad") {
+    set(inputs[c.f64_inputs[0]], 12);
+  }
+  if (c.op == "batch_norm_inference") {
+    inputs[2].abs_();
+  }
+  if (c.op == "batch_norm_inference_backward") {
+    inputs[3].abs_();
+  }
+}
+
 }  // namespace
 
 Tensors inputs_of_case(const OpCase& c) {
@@ -152,6 +168,8 @@ Tensors inputs_of_case(const OpCase& c) {
   if (c.op == "sgd" && inputs.size() > 4) {
     set(inputs[4], 0.25);
   }
+  set_moe_inputs(c, inputs);
+  set_statistics(c, inputs);
   set_training_inputs(c, inputs);
   return inputs;
 }
@@ -196,7 +214,13 @@ std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
 
 bool has_no_gradient(const OpCase& c, std::size_t input) {
   return c.flat || !ops::is_floating(c.inputs[input].dtype) ||
-         (c.op == "cross_entropy" && input == 2);
+         (c.op == "cross_entropy" && input == 2) || (c.op == "balance_loss" && input > 0) ||
+         (c.op == "moe_route" && input == 1) ||
+         (c.op == "batch_norm_inference" && (input == 1 || input == 2));
+}
+
+bool is_part_of_composition(const std::string& op) {
+  return op == "batch_norm" || op == "batch_norm_input_grad";
 }
 
 }  // namespace weft

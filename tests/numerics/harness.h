@@ -62,11 +62,16 @@ class Threads {
 /// parameters (cross_entropy's inv_count).
 [[nodiscard]] bool has_no_gradient(const OpCase& c, std::size_t input);
 
+/// Ops whose gradient is that of several nodes together, so that only a test of these can check it:
+/// batch norm (vision_test.cpp).
+[[nodiscard]] bool is_part_of_composition(const std::string& op);
+
 /// A libtorch composition of an op's definition that shares no code with its kernel. Null if there
 /// is none.
 using Reference = Tensors (*)(const OpCall& call, const Tensors& inputs);
 using References = std::map<std::string, Reference>;
 void add_generic_references(References& table);
+void add_vision_references(References& table);
 [[nodiscard]] Reference find_reference(const std::string& op);
 void add_attention_references(std::map<std::string, Reference>& table);
 

@@ -25,6 +25,8 @@ struct OpCase {
   bool flat = false;
   /// False: the op has no gradient with these attributes.
   bool differentiable = true;
+  /// Inputs that are f64 whatever the dtype of the others.
+  std::vector<std::size_t> f64_inputs = {};
 };
 
 /// Cases of the elementwise and shape ops, of the dense ones, and of the general tensor ops. Every
@@ -32,6 +34,7 @@ struct OpCase {
 [[nodiscard]] std::vector<OpCase> elementwise_cases();
 [[nodiscard]] std::vector<OpCase> dense_cases();
 [[nodiscard]] std::vector<OpCase> generic_cases();
+[[nodiscard]] std::vector<OpCase> vision_cases();
 /// Optimizers besides adamw and sgd.
 [[nodiscard]] std::vector<OpCase> training_cases();
 [[nodiscard]] std::vector<OpCase> attention_cases();

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/numerics/harness.h"
+#include "tests/numerics/moe_cases.h"
 
 namespace weft {
 namespace {
@@ -127,7 +128,32 @@ Tensors softmax(const OpCall&, const Tensors& in) {
   return {e / e.sum(-1, true)};
 }
 
+Tensors attention(const OpCall& call, const Tensors& in) {
+  const at::Tensor q = in[0].transpose(1, 2);
+  const at::Tensor k = in[1].transpose(1, 2);
+  const at::Tensor v = in[2].transpose(1, 2);
+  at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * number(call, "scale");
+  if (attr_int(call.attrs, "causal") == 1) {
+    const at::Tensor later = at::ones({q.size(2), k.size(2)}, at::kBool).triu(1);
+    scores = scores.masked_fill(later, -INFINITY);
+  }
+  at::Tensor p = at::softmax(scores, -1);
+  if (number(call, "dropout") > 0) {
+    p = dropped(p, number(call, "dropout"));
+  }
+  return {at::matmul(p, v).transpose(1, 2), at::logsumexp(scores, {-1})};
+}
+
+Tensors cross_entropy(const OpCall& call, const Tensors& in) {
+  const at::Tensor lse = at::logsumexp(in[0], {-1});
+  const at::Tensor used = in[1] != attr_int(call.attrs, "ignore");
+  const at::Tensor label = at::where(used, in[1], at::zeros_like(in[1]));
+  const at::Tensor chosen = at::gather(in[0], -1, label.unsqueeze(-1)).squeeze(-1);
+  return {((lse - chosen) * used).sum() * in[2], lse};
+}
+
 using Table = References;
+using Table = std::map<std::string, Reference>;
 
 void add_elementwise(Table& table) {
   table["relu"] = [](const OpCall&, const Tensors& in) { return Tensors{in[0] * (in[0] > 0)}; };
@@ -173,8 +199,12 @@ Table make_table() {
   table["embedding"] = embedding;
   table["layer_norm"] = layer_norm;
   table["softmax"] = softmax;
-  add_attention_references(table);
+  table["attention"] = attention;
+  table["cross_entropy"] = cross_entropy;
   add_generic_references(table);
+  add_moe_references(table);
+  add_vision_references(table);
+  add_attention_references(table);
   return table;
 }
 

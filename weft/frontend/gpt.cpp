@@ -3,25 +3,24 @@
 // the token embedding.
 //
 // Linears whose output is split over devices (`column`) carry their bias; after those whose input
-// is split
-// (`row`) the bias is a node of its own, because there the product is a sum over devices.
+// is split (`row`) the bias is a node of its own, because there the product is a sum over devices.
+//
+// Hugging Face stores its linears as [in, out], and query, key and value as one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
 #include "weft/frontend/family.h"
-#include "weft/ops/builder.h"
+#include "weft/frontend/hf_config.h"
+#include "weft/frontend/moe.h"
+#include "weft/frontend/network.h"
 
 namespace weft {
 
 namespace {
-
-// Bounds that no tensor of the graph can overflow 64 bits with.
-constexpr std::int64_t kMaxLayers = 10'000;
-constexpr std::int64_t kMaxWidth = 1 << 18;
-constexpr std::int64_t kMaxSequence = 1 << 20;
-constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 31;
 
 constexpr double kStdDev = 0.02;  // of weights in GPT-2
 constexpr double kPositionStdDev = 0.01;
@@ -32,176 +31,282 @@ struct Gpt {
   std::int64_t heads = 0;
   std::int64_t vocab = 0;
   std::int64_t seq = 0;
+  std::int64_t positions = 0;
   std::int64_t ffn = 0;
   double dropout = 0;
   double attn_dropout = 0;
   bool tied = true;
   std::string gelu;
   double eps = 0;
-  DType dtype = DType::f32;
+  MoeOptions moe;
+  std::int64_t sparse_step = 1;
 };
 
-Gpt parse(const Settings& settings, const ModelOptions& options) {
+void read_experts(Settings& settings, Gpt& g) {
+  g.moe.experts = settings.count("experts", 1 << 16);
+  g.moe.active = settings.size("active", 1 << 16);
+  settings.otherwise("expert_ffn", g.ffn);
+  g.moe.ffn = settings.size("expert_ffn", 8 * kMaxWidth);
+  g.moe.capacity = settings.positive("capacity");
+  g.moe.balance = settings.positive("balance");
+  g.moe.act = g.gelu == "tanh" ? "gelu_tanh" : "gelu";
+  g.moe.gated = false;
+  g.moe.up = "up";
+  g.moe.down = "down";
+  g.sparse_step = settings.size("sparse_step", kMaxLayers);
+  require(g.moe.experts == 0 || g.moe.active <= g.moe.experts,
+          "model gpt: active={} is more than experts={}", g.moe.active, g.moe.experts);
+}
+
+Gpt parse(Settings& settings, const ModelOptions& options) {
+  override_sequence(settings, options);
   Gpt g;
   g.layers = settings.size("layers", kMaxLayers);
   g.hidden = settings.size("hidden", kMaxWidth);
   g.heads = settings.size("heads", kMaxWidth);
   g.vocab = settings.size("vocab", kMaxVocabulary);
   g.seq = settings.size("seq", kMaxSequence);
-  g.ffn = settings.size_or("ffn", 8 * kMaxWidth, 4 * g.hidden);
+  settings.otherwise("positions", g.seq);
+  g.positions = settings.size("positions", kMaxSequence);
+  settings.otherwise("ffn", 4 * g.hidden);
+  g.ffn = settings.size("ffn", 8 * kMaxWidth);
   g.dropout = settings.share("dropout");
-  g.attn_dropout = settings.share_or("attn_dropout", g.dropout);
-  g.tied = settings.choice("tied", {"0", "1"}) == "1";
+  settings.otherwise("attn_dropout", g.dropout);
+  g.attn_dropout = settings.share("attn_dropout");
+  g.tied = settings.flag("tied");
   g.gelu = settings.choice("gelu", {"tanh", "erf"});
   g.eps = settings.small_number("eps");
-  g.dtype = options.dtype;
-  if (options.sequence != 0) {
-    require(options.sequence >= 1 && options.sequence <= kMaxSequence,
-            "sequence length {} must be from 1 to {}", options.sequence, kMaxSequence);
-    g.seq = options.sequence;
-  }
+  read_experts(settings, g);
+  require(g.seq <= g.positions, "model gpt: seq={} is more than its {} positions", g.seq,
+          g.positions);
   require(g.hidden % g.heads == 0, "model gpt: hidden={} is not a multiple of heads={}", g.hidden,
           g.heads);
   return g;
 }
 
-std::string description(const Gpt& g) {
-  return fmt::format(
-      "gpt:layers={},hidden={},heads={},vocab={},seq={},ffn={},dropout={},attn_dropout={},tied={},"
-      "gelu={},eps={}",
-      g.layers, g.hidden, g.heads, g.vocab, g.seq, g.ffn, g.dropout, g.attn_dropout, g.tied ? 1 : 0,
-      g.gelu, g.eps);
-}
+/// A part of the columns of a stored [in, out] tensor (or of a stored bias) that is a whole
+/// parameter of ours.
+struct Columns {
+  std::string tensor;
+  std::int64_t begin = 0;
+  std::int64_t of = 0;  // columns of the stored tensor
+};
 
 class GptBuilder {
  public:
-  GptBuilder(const Gpt& gpt, Graph& graph, const OpTable& ops) : g_(gpt), b_(graph, ops) {}
+  GptBuilder(const Gpt& gpt, Graph& graph, const OpTable& ops, const ModelOptions& options)
+      : g_(gpt), net_(graph, ops, options.dtype) {}
 
   ValueId build() {
-    const TensorType ids{{kBatch, g_.seq}, DType::i64};
-    const ValueId tokens = b_.input("tokens", ids);
-    const ValueId labels = b_.input("labels", ids);
-    const ValueId inv_count = b_.input("inv_count", {{}, loss_dtype(g_.dtype)});
-    ValueId x = embed(tokens);
+    ValueId x = embed(net_.tokens(g_.seq));
     for (std::int64_t i = 0; i < g_.layers; ++i) {
-      layer_ = fmt::format("h.{}", i);
-      b_.set_scope(layer_);
-      x = b_.emit("add", {x, attention(norm(x, "ln_1"))}, {}, "attn/residual");
-      x = b_.emit("add", {x, perceptron(norm(x, "ln_2"))}, {}, "mlp/residual");
+      net_.layer(fmt::format("h.{}", i), fmt::format("transformer.h.{}.", i));
+      x = net_.add(x, attention(norm(x, "ln_1", "ln_1")), "attn/residual");
+      const ValueId y = norm(x, "ln_2", "ln_2");
+      const bool sparse = g_.moe.experts > 0 && (i + 1) % g_.sparse_step == 0;
+      x = net_.add(x, sparse ? experts(y) : perceptron(y), "mlp/residual");
     }
-    return head(x, labels, inv_count);
+    return head(x);
   }
+  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
-  ValueId weight(const std::string& name, Shape shape, double std_dev) {
-    return b_.parameter(name, {std::move(shape), g_.dtype},
-                        {.kind = Init::Kind::normal, .std_dev = std_dev});
-  }
-  ValueId bias(const std::string& name, std::int64_t size) {
-    return b_.parameter(layer_ + "/" + name, {{size}, g_.dtype}, {});
+  /// A whole parameter that is a whole tensor of the files.
+  ValueId parameter(const std::string& name, const Shape& shape, Init init,
+                    const std::string& tensor) {
+    Ints sizes;
+    for (const Dim dim : shape) {
+      sizes.push_back(dim.size);
+    }
+    const Ints origin(sizes.size(), 0);
+    net_.store({.parameter = net_.path(name),
+                .offset = origin,
+                .size = sizes,
+                .tensor = net_.prefix() + tensor,
+                .tensor_shape = sizes,
+                .tensor_offset = origin});
+    return net_.unstored(name, shape, init);
   }
 
-  ValueId drop(ValueId x, std::string_view name) {
-    return g_.dropout > 0 ? b_.emit("dropout", {x}, {{"p", g_.dropout}}, name) : x;
+  ValueId weight(const std::string& name, std::int64_t from, std::int64_t to, double std_dev,
+                 const Columns& c) {
+    net_.store({.parameter = net_.path(name),
+                .offset = {0, 0},
+                .size = {to, from},
+                .tensor = net_.prefix() + c.tensor + ".weight",
+                .tensor_shape = {from, c.of},
+                .tensor_offset = {0, c.begin},
+                .transposed = true});
+    return net_.unstored(name, {to, from}, {.kind = Init::Kind::normal, .std_dev = std_dev});
+  }
+
+  ValueId bias(const std::string& name, std::int64_t size, const Columns& c) {
+    net_.store({.parameter = net_.path(name),
+                .offset = {0},
+                .size = {size},
+                .tensor = net_.prefix() + c.tensor + ".bias",
+                .tensor_shape = {c.of},
+                .tensor_offset = {c.begin}});
+    return net_.unstored(name, {size}, {});
   }
 
   ValueId embed(ValueId tokens) {
-    b_.set_scope("embed");
-    wte_ = weight("wte", {g_.vocab, g_.hidden}, kStdDev);
-    const ValueId wpe = weight("wpe", {g_.seq, g_.hidden}, kPositionStdDev);
-    const ValueId x = b_.emit("embedding", {wte_, tokens}, {}, "wte");
-    return drop(b_.emit("add", {x, wpe}, {}, "wpe"), "drop");
+    net_.layer("embed", "transformer.");
+    const Init normal{.kind = Init::Kind::normal, .std_dev = kStdDev};
+    wte_ = parameter("wte.weight", {g_.vocab, g_.hidden}, normal, "wte.weight");
+    ValueId wpe = parameter("wpe.weight", {g_.positions, g_.hidden},
+                            {.kind = Init::Kind::normal, .std_dev = kPositionStdDev}, "wpe.weight");
+    wpe = net_.rows(wpe, 0, g_.seq, "positions");
+    const ValueId x = net_.build().emit("embedding", {wte_, tokens}, {}, "wte");
+    return net_.dropout(net_.add(x, wpe, "wpe"), g_.dropout, "drop");
   }
 
-  ValueId norm(ValueId x, const std::string& name) {
-    const ValueId w = b_.parameter(layer_ + "/" + name + "/w", {{g_.hidden}, g_.dtype},
-                                   {.kind = Init::Kind::ones});
-    return b_.emit("layer_norm", {x, w, bias(name + "/b", g_.hidden)}, {{"eps", g_.eps}}, name);
+  ValueId norm(ValueId x, const std::string& name, const std::string& tensor) {
+    const ValueId w =
+        parameter(name + "/w", {g_.hidden}, {.kind = Init::Kind::ones}, tensor + ".weight");
+    const ValueId b = parameter(name + "/b", {g_.hidden}, {}, tensor + ".bias");
+    return net_.build().emit("layer_norm", {x, w, b}, {{"eps", g_.eps}}, name);
   }
 
-  /// Output features are split: "column".
-  ValueId column(ValueId x, const std::string& name, std::int64_t from, std::int64_t to) {
-    const ValueId w = weight(layer_ + "/" + name + "/w", {to, from}, kStdDev);
-    return b_.emit("linear", {x, w, bias(name + "/b", to)}, {{"parallel", std::string("column")}},
-                   name);
+  ValueId column(ValueId x, const std::string& name, std::int64_t to, const Columns& c) {
+    const ValueId w = weight(name + "/w", g_.hidden, to, kStdDev, c);
+    return net_.linear_with(x, w, bias(name + "/b", to, c), name, Parallel::column);
   }
 
-  /// Input features are split: "row". Its weights begin smaller the more residuals there are, so
-  /// that the variance of their sum does not grow with depth.
-  ValueId row(ValueId x, const std::string& name, std::int64_t from, std::int64_t to) {
+  /// Its weights begin smaller the more residuals there are, so that the variance of their sum does
+  /// not grow with depth.
+  ValueId row(ValueId x, const std::string& name, std::int64_t from, const std::string& tensor) {
     const double std_dev = kStdDev / std::sqrt(2.0 * static_cast<double>(g_.layers));
-    const ValueId w = weight(layer_ + "/" + name + "/w", {to, from}, std_dev);
-    const ValueId y = b_.emit("linear", {x, w}, {{"parallel", std::string("row")}}, name);
-    return b_.emit("add", {y, bias(name + "/b", to)}, {}, name + "_bias");
+    const Columns all{tensor, 0, g_.hidden};
+    const ValueId w = weight(name + "/w", from, g_.hidden, std_dev, all);
+    return net_.linear_with(x, w, bias(name + "/b", g_.hidden, all), name, Parallel::row);
   }
 
   ValueId attention(ValueId x) {
-    const std::int64_t size = g_.hidden / g_.heads;
-    const std::string apart = fmt::format("B,{},{},{}", g_.seq, g_.heads, size);
     std::vector<ValueId> qkv;
     for (const std::string part : {"q", "k", "v"}) {
-      const ValueId y = column(x, "attn/" + part, g_.hidden, g_.hidden);
-      qkv.push_back(b_.emit("reshape", {y}, {{"shape", apart}}, "attn/" + part + "_heads"));
+      const auto begin = static_cast<std::int64_t>(qkv.size()) * g_.hidden;
+      const ValueId y = column(x, "attn/" + part, g_.hidden, {"attn.c_attn", begin, 3 * g_.hidden});
+      qkv.push_back(net_.split_heads(y, g_.heads, "attn/" + part + "_heads"));
     }
-    const ValueId out = b_.emit("attention", qkv,
-                                {{"causal", std::int64_t{1}},
-                                 {"scale", 1.0 / std::sqrt(static_cast<double>(size))},
-                                 {"dropout", g_.attn_dropout}},
-                                "attn/attention");
-    const std::string joined = fmt::format("B,{},{}", g_.seq, g_.hidden);
-    const ValueId y = b_.emit("reshape", {out}, {{"shape", joined}}, "attn/joined");
-    return drop(row(y, "attn/proj", g_.hidden, g_.hidden), "attn/drop");
+    const ValueId out = net_.attention(qkv[0], qkv[1], qkv[2], -1, "attn/attention",
+                                       {.causal = true, .dropout = g_.attn_dropout});
+    const ValueId y = net_.join_heads(out, "attn/joined");
+    return net_.dropout(row(y, "attn/proj", g_.hidden, "attn.c_proj"), g_.dropout, "attn/drop");
   }
 
   ValueId perceptron(ValueId x) {
-    ValueId y = column(x, "mlp/up", g_.hidden, g_.ffn);
-    y = b_.emit("gelu", {y}, {{"tanh", std::int64_t{g_.gelu == "tanh" ? 1 : 0}}}, "mlp/act");
-    return drop(row(y, "mlp/down", g_.ffn, g_.hidden), "mlp/drop");
+    ValueId y = column(x, "mlp/up", g_.ffn, {"mlp.c_fc", 0, g_.ffn});
+    y = net_.activation(y, g_.gelu == "tanh" ? "gelu_tanh" : "gelu", "mlp/act");
+    return net_.dropout(row(y, "mlp/down", g_.ffn, "mlp.c_proj"), g_.dropout, "mlp/drop");
   }
 
-  ValueId head(ValueId x, ValueId labels, ValueId inv_count) {
-    layer_ = "head";
-    b_.set_scope(layer_);
-    x = norm(x, "ln_f");
-    const ValueId w = g_.tied ? wte_ : weight("head/logits/w", {g_.vocab, g_.hidden}, kStdDev);
-    const ValueId logits =
-        b_.emit("linear", {x, w}, {{"parallel", std::string("tokens")}}, "logits");
-    return b_.emit("cross_entropy", {logits, labels, inv_count}, {{"ignore", std::int64_t{-100}}},
-                   "loss");
+  ValueId experts(ValueId x) {
+    const MoeResult routed = moe(net_, x, "mlp", g_.moe);
+    if (routed.balance >= 0) {
+      balance_.push_back(routed.balance);
+    }
+    return net_.dropout(routed.output, g_.dropout, "mlp/drop");
+  }
+
+  ValueId head(ValueId x) {
+    net_.layer("head", "transformer.");
+    x = norm(x, "ln_f", "ln_f");
+    net_.layer("head", "");
+    const ValueId w =
+        g_.tied ? wte_
+                : parameter("logits/w", {g_.vocab, g_.hidden},
+                            {.kind = Init::Kind::normal, .std_dev = kStdDev}, "lm_head.weight");
+    const ValueId logits = net_.linear_with(x, w, -1, "logits", Parallel::tokens);
+    ValueId loss = net_.cross_entropy(logits);
+    for (const ValueId term : balance_) {
+      loss = net_.add(loss, term, "loss_balance");
+    }
+    return loss;
   }
 
   const Gpt& g_;
-  Builder b_;
-  std::string layer_;
+  Network net_;
   ValueId wte_ = -1;
+  std::vector<ValueId> balance_;
 };
 
-Model build(const Settings& settings, const ModelOptions& options, const OpTable& ops) {
+Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
   const Gpt gpt = parse(settings, options);
   Model model;
-  model.description = description(gpt);
+  model.description = settings.description();
   model.sequence = gpt.seq;
   model.vocabulary = gpt.vocab;
-  model.forward.loss = GptBuilder(gpt, model.forward, ops).build();
+  GptBuilder builder(gpt, model.forward, ops, options);
+  model.forward.loss = builder.build();
+  model.stored = builder.stored();
   return model;
+}
+
+std::string gelu_of(HfConfig& config) {
+  const std::string name = config.activation("activation_function", "gelu_new");
+  require(name.starts_with("gelu"),
+          "{}: 'activation_function' is '{}'; weft builds GPT-2 with gelu", config.where(), name);
+  return name == "gelu" ? "erf" : "tanh";
+}
+
+std::string describe(HfConfig& c, const std::string& /*type*/) {
+  c.architectures({"GPT2LMHeadModel", "GPT2Model"});
+  c.only("scale_attn_weights", {true});
+  c.only("scale_attn_by_inverse_layer_idx", {false});
+  c.only("reorder_and_upcast_attn", {false});
+  c.only("add_cross_attention", {false});
+  c.only("cross_attention_hidden_size", {nullptr});
+  c.only("is_encoder_decoder", {false});
+  c.only("tie_encoder_decoder", {false});
+  c.only("chunk_size_feed_forward", {0});
+  const std::int64_t hidden = c.size({"n_embd", "hidden_size"}, 768);
+  const double dropout = c.number("resid_pdrop", 0.1);
+  const double embed_dropout = c.number("embd_pdrop", 0.1);
+  require(dropout == embed_dropout,
+          "{}: 'resid_pdrop' is {} and 'embd_pdrop' {}; weft has one dropout for both", c.where(),
+          dropout, embed_dropout);
+  const std::int64_t layers = c.size({"n_layer", "num_hidden_layers"}, 12);
+  const std::int64_t heads = c.size({"n_head", "num_attention_heads"}, 12);
+  const std::int64_t vocab = c.size({"vocab_size"}, 50257);
+  const std::int64_t seq = c.size({"n_positions", "n_ctx", "max_position_embeddings"}, 1024);
+  // Widths are checked by the family; here the product must not overflow.
+  const std::int64_t ffn =
+      c.size({"n_inner"}, 4 * std::clamp<std::int64_t>(hidden, 0, std::int64_t{1} << 30));
+  return fmt::format(
+      "gpt:layers={},hidden={},heads={},vocab={},seq={},positions={},ffn={},dropout={},"
+      "attn_dropout={},tied={},gelu={},eps={}",
+      layers, hidden, heads, vocab, seq, seq, ffn, dropout, c.number("attn_pdrop", 0.1),
+      c.flag("tie_word_embeddings", true) ? 1 : 0, gelu_of(c),
+      c.number("layer_norm_epsilon", 1e-5));
 }
 
 }  // namespace
 
 Family gpt_family() {
-  return {.name = "gpt",
-          .keys = {{"layers", "12", "blocks"},
-                   {"hidden", "768", "features of a token"},
-                   {"heads", "12", "attention heads"},
-                   {"vocab", "50257", "tokens there are"},
-                   {"seq", "1024", "tokens of a sample"},
-                   {"ffn", "", "features inside the perceptron; 4 hidden if not given"},
-                   {"dropout", "0", "of embedding and residuals"},
-                   {"attn_dropout", "", "of attention; as dropout if not given"},
-                   {"tied", "1", "0|1: logits use the token embedding"},
-                   {"gelu", "tanh", "tanh|erf"},
-                   {"eps", "1e-05", "of layer norms"}},
-          .build = build};
+  return {
+      .name = "gpt",
+      .keys = {{"layers", "12", "blocks"},
+               {"hidden", "768", "features of a token"},
+               {"heads", "12", "attention heads"},
+               {"vocab", "50257", "tokens there are"},
+               {"seq", "1024", "tokens of a sample"},
+               {"positions", "", "rows of the position table; seq if not given"},
+               {"ffn", "", "features inside the perceptron; 4 hidden if not given"},
+               {"dropout", "0", "of embedding and residuals"},
+               {"attn_dropout", "", "of attention; as dropout if not given"},
+               {"tied", "1", "0|1: logits use the token embedding"},
+               {"gelu", "tanh", "tanh|erf"},
+               {"eps", "1e-05", "of layer norms"},
+               {"experts", "0", "experts in a layer; 0: none"},
+               {"active", "2", "experts of a token"},
+               {"expert_ffn", "", "features inside an expert; ffn if not given"},
+               {"capacity", "0", "slots of an expert over its fair share; 0: no token is dropped"},
+               {"balance", "0", "weight of the load-balance loss of a layer"},
+               {"sparse_step", "2", "every so many layers has experts"}},
+      .build = build,
+      .hf_types = {"gpt2"},
+      .describe = describe};
 }
 
 }  // namespace weft

@@ -1,19 +1,15 @@
-// Three kinds of keys: those that are translated, those that must have the one value whose
-// mathematics we build, and those that mean nothing to training. All others are refused: to ignore
-// a key is to claim that it changes nothing.
 #include "weft/frontend/hf_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string_view>
-#include <vector>
 
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/frontend/family.h"
 
 namespace weft {
 
@@ -21,29 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 19> kTranslated = {
-    "n_embd",
-    "hidden_size",
-    "n_layer",
-    "n_head",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "n_positions",
-    "n_ctx",
-    "max_position_embeddings",
-    "n_inner",
-    "activation_function",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "layer_norm_epsilon",
-    "vocab_size",
-    "tie_word_embeddings",
-    "model_type",
+// What tokenizers, generation and bookkeeping need; it changes nothing in training.
+constexpr std::array<std::string_view, 66> kHarmless = {
     "architectures",
-};
-
-constexpr std::array<std::string_view, 57> kHarmless = {
+    "auto_map",
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
@@ -61,11 +38,15 @@ constexpr std::array<std::string_view, 57> kHarmless = {
     "forced_eos_token_id",
     "gradient_checkpointing",
     "id2label",
+    "initializer_factor",
+    "initializer_range",
     "is_decoder",
     "label2id",
     "length_penalty",
     "max_length",
     "min_length",
+    "model_type",
+    "n_gpu",
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
@@ -77,7 +58,9 @@ constexpr std::array<std::string_view, 57> kHarmless = {
     "output_scores",
     "pad_token_id",
     "prefix",
+    "pretraining_tp",
     "problem_type",
+    "pruned_heads",
     "remove_invalid_values",
     "repetition_penalty",
     "return_dict",
@@ -91,6 +74,7 @@ constexpr std::array<std::string_view, 57> kHarmless = {
     "suppress_tokens",
     "task_specific_params",
     "temperature",
+    "tf_legacy_loss",
     "tokenizer_class",
     "top_k",
     "top_p",
@@ -103,112 +87,162 @@ constexpr std::array<std::string_view, 57> kHarmless = {
     "use_cache",
 };
 
-struct Fixed {
-  const char* key = nullptr;
-  json value;
-};
+}  // namespace
 
-const std::vector<Fixed>& fixed_keys() {
-  static const std::vector<Fixed> keys = {{"scale_attn_weights", true},
-                                          {"scale_attn_by_inverse_layer_idx", false},
-                                          {"reorder_and_upcast_attn", false},
-                                          {"add_cross_attention", false},
-                                          {"cross_attention_hidden_size", nullptr},
-                                          {"is_encoder_decoder", false},
-                                          {"tie_encoder_decoder", false},
-                                          {"chunk_size_feed_forward", 0},
-                                          {"initializer_range", 0.02},
-                                          {"pruned_heads", json::object()}};
-  return keys;
+HfConfig::HfConfig(const json& config, std::string where)
+    : config_(config), where_(std::move(where)) {
+  require(config.is_object(), "{}: not a JSON object", where_);
 }
 
-void check_keys(const json& config, const std::string& where) {
-  for (const auto& [name, value] : config.items()) {
-    const std::string& key = name;  // a structured binding cannot be captured
-    const auto& fixed = fixed_keys();
-    const auto found =
-        std::ranges::find_if(fixed, [&](const Fixed& entry) { return key == entry.key; });
-    if (found != fixed.end()) {
-      require(value == found->value, "{}: '{}' is {}; weft builds this model with {} only", where,
-              key, value.dump(), found->value.dump());
-      continue;
-    }
-    const bool known = key.starts_with('_') ||
-                       std::ranges::find(kTranslated, key) != kTranslated.end() ||
-                       std::ranges::find(kHarmless, key) != kHarmless.end();
-    require(known, "{}: the key '{}' is not known; remove it if it does not change the model",
-            where, key);
-  }
+bool HfConfig::has(const std::string& key) const {
+  const auto it = config_.find(key);
+  return it != config_.end() && !it->is_null();
 }
 
-/// The first of several spellings that is there; they must agree.
-std::int64_t size_of(const json& config, const std::vector<std::string>& spellings,
-                     std::optional<std::int64_t> otherwise, const std::string& where) {
+const json& HfConfig::member(const std::string& key) {
+  asked_.insert(key);
+  return json_member(config_, key, where_);
+}
+
+std::int64_t HfConfig::size(const std::vector<std::string>& spellings,
+                            std::optional<std::int64_t> otherwise) {
   std::optional<std::int64_t> result;
   for (const std::string& key : spellings) {
-    if (!config.contains(key) || config[key].is_null()) {
+    asked_.insert(key);
+    if (!has(key)) {
       continue;
     }
-    const std::int64_t value = json_int(config, key, where);
-    require(!result || *result == value, "{}: '{}' is {}, but another spelling of it {}", where,
+    const std::int64_t value = json_int(config_, key, where_);
+    require(!result || *result == value, "{}: '{}' is {}, but another spelling of it {}", where_,
             key, value, result.value_or(0));
     result = value;
   }
-  require(result || otherwise, "{}: '{}' is missing", where, spellings.front());
+  require(result || otherwise, "{}: '{}' is missing", where_, spellings.front());
   return result ? *result : *otherwise;
 }
 
-std::string gelu_of(const json& config, const std::string& where) {
-  const std::string name = json_string_or(config, "activation_function", where, "gelu_new");
-  const bool tanh = name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast";
-  require(
-      tanh || name == "gelu" || name == "gelu_python",
-      "{}: 'activation_function' is '{}'; it can be gelu_new, gelu_pytorch_tanh, gelu_fast, gelu "
-      "or gelu_python",
-      where, name);
-  return tanh ? "tanh" : "erf";
+double HfConfig::number(const std::string& key, std::optional<double> otherwise) {
+  asked_.insert(key);
+  require(otherwise || has(key), "{}: '{}' is missing", where_, key);
+  return has(key) ? json_number(config_, key, where_) : *otherwise;
 }
 
-void check_architecture(const json& config, const std::string& where) {
-  const auto list = config.find("architectures");
-  if (list == config.end() || list->is_null()) {
+bool HfConfig::flag(const std::string& key, bool otherwise) {
+  asked_.insert(key);
+  return json_bool_or(config_, key, where_, otherwise);
+}
+
+std::string HfConfig::text(const std::string& key, const std::string& otherwise) {
+  asked_.insert(key);
+  return json_string_or(config_, key, where_, otherwise);
+}
+
+void HfConfig::only(const std::string& key, std::initializer_list<json> allowed) {
+  asked_.insert(key);
+  if (!config_.contains(key)) {
     return;
   }
-  const json trained = json::array({"GPT2LMHeadModel"});
-  const json headless = json::array({"GPT2Model"});
-  require(*list == trained || *list == headless,
-          "{}: 'architectures' is {}; weft trains GPT2LMHeadModel", where, list->dump());
+  const json& value = config_[key];
+  std::vector<std::string> texts;
+  for (const json& one : allowed) {
+    if (value == one) {
+      return;
+    }
+    texts.push_back(one.dump());
+  }
+  require(false, "{}: '{}' is {}; weft builds this model with {} only", where_, key, value.dump(),
+          fmt::join(texts, " or "));
 }
 
-}  // namespace
+void HfConfig::ignore(std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    asked_.emplace(key);
+  }
+}
+
+void HfConfig::architectures(std::initializer_list<std::string_view> allowed) {
+  if (!has("architectures")) {
+    return;
+  }
+  const json& list = config_["architectures"];
+  const bool known = list.is_array() && list.size() == 1 && list[0].is_string() &&
+                     std::ranges::find(allowed, list[0].get<std::string>()) != allowed.end();
+  require(known, "{}: 'architectures' is {}; weft trains {}", where_, list.dump(),
+          fmt::join(allowed, ", "));
+}
+
+std::string HfConfig::activation(const std::string& key, const std::string& otherwise) {
+  const std::string name = text(key, otherwise);
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
+    return "gelu_tanh";
+  }
+  if (name == "gelu" || name == "gelu_python") {
+    return "gelu";
+  }
+  if (name == "silu" || name == "swish") {
+    return "silu";
+  }
+  require(name == "relu", "{}: '{}' is '{}'; weft has gelu, gelu_new, relu and silu", where_, key,
+          name);
+  return name;
+}
+
+std::int64_t HfConfig::classes() {
+  asked_.insert("id2label");
+  std::int64_t named = 2;
+  if (has("id2label")) {
+    require(config_["id2label"].is_object(), "{}: 'id2label' is no object", where_);
+    named = static_cast<std::int64_t>(config_["id2label"].size());
+  }
+  return size({"num_labels"}, named);
+}
+
+std::string HfConfig::sizes(const std::string& key, const std::string& otherwise) {
+  asked_.insert(key);
+  if (!has(key)) {
+    return otherwise;
+  }
+  const json& list = config_[key];
+  require(list.is_array() && !list.empty() && list.size() <= 64, "{}: '{}' is no list of sizes",
+          where_, key);
+  std::vector<std::string> texts;
+  for (const json& item : list) {
+    require(item.is_number_integer(), "{}: '{}' holds {}, which is no size", where_, key,
+            item.dump());
+    texts.push_back(item.dump());
+  }
+  return fmt::format("{}", fmt::join(texts, "/"));
+}
+
+void HfConfig::finish() const {
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : config_.items()) {
+    if (!key.starts_with('_') && !asked_.contains(key) &&
+        std::ranges::find(kHarmless, key) == kHarmless.end()) {
+      unknown.push_back("'" + key + "'");
+    }
+  }
+  require(unknown.empty(), "{}: the key{} {} {} not known; remove what does not change the model",
+          where_, unknown.size() == 1 ? "" : "s", fmt::join(unknown, ", "),
+          unknown.size() == 1 ? "is" : "are");
+}
 
 std::string describe_hf_config(const json& config, const std::string& where) {
-  require(config.is_object(), "{}: not a JSON object", where);
+  HfConfig reader(config, where);
   const std::string type = json_string(config, "model_type", where);
-  require(type == "gpt2",
-          "{}: 'model_type' is '{}'; weft reads gpt2 and has the families gpt and mlp", where,
-          type);
-  check_keys(config, where);
-  check_architecture(config, where);
-  const std::int64_t hidden = size_of(config, {"n_embd", "hidden_size"}, 768, where);
-  const double dropout = json_number_or(config, "resid_pdrop", where, 0.1);
-  const double embed_dropout = json_number_or(config, "embd_pdrop", where, 0.1);
-  require(dropout == embed_dropout,
-          "{}: 'resid_pdrop' is {} and 'embd_pdrop' {}; weft has one dropout "
-          "for both",
-          where, dropout, embed_dropout);
-  return fmt::format(
-      "gpt:layers={},hidden={},heads={},vocab={},seq={},ffn={},dropout={},attn_dropout={},tied={},"
-      "gelu={},eps={}",
-      size_of(config, {"n_layer", "num_hidden_layers"}, 12, where), hidden,
-      size_of(config, {"n_head", "num_attention_heads"}, 12, where),
-      size_of(config, {"vocab_size"}, 50257, where),
-      size_of(config, {"n_positions", "n_ctx", "max_position_embeddings"}, 1024, where),
-      // Widths are checked by the family; here the product must not overflow.
-      size_of(config, {"n_inner"}, 4 * std::clamp<std::int64_t>(hidden, 0, 1 << 30), where),
-      dropout, json_number_or(config, "attn_pdrop", where, 0.1),
-      json_bool_or(config, "tie_word_embeddings", where, true) ? 1 : 0, gelu_of(config, where),
-      json_number_or(config, "layer_norm_epsilon", where, 1e-5));
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    for (const std::string_view name : family.hf_types) {
+      if (name == type) {
+        const std::string description = family.describe(reader, type);
+        reader.finish();
+        return description;
+      }
+      known.emplace_back(name);
+    }
+  }
+  throw Error(Blame::input, fmt::format("{}: 'model_type' is '{}'; weft reads {}", where, type,
+                                        fmt::join(known, ", ")));
 }
 
 }  // namespace weft

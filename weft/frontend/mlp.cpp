@@ -6,14 +6,13 @@
 
 #include "weft/base/error.h"
 #include "weft/frontend/family.h"
-#include "weft/ops/builder.h"
+#include "weft/frontend/network.h"
 
 namespace weft {
 
 namespace {
 
-constexpr std::int64_t kMaxLayers = 10'000;
-constexpr std::int64_t kMaxWidth = 1 << 24;
+constexpr std::int64_t kWidest = 1 << 24;
 
 struct Mlp {
   std::int64_t inputs = 0;
@@ -25,64 +24,54 @@ struct Mlp {
 };
 
 Mlp parse(const Settings& settings, const ModelOptions& options) {
-  require(options.sequence == 0, "model mlp takes vectors: a sequence length of {} means nothing",
-          options.sequence);
+  refuse_sequence("mlp", options);
   Mlp m;
-  m.inputs = settings.size("inputs", kMaxWidth);
-  m.hidden = settings.size("hidden", kMaxWidth);
+  m.inputs = settings.size("inputs", kWidest);
+  m.hidden = settings.size("hidden", kWidest);
   m.layers = settings.size("layers", kMaxLayers);
-  m.outputs = settings.size("outputs", kMaxWidth);
+  m.outputs = settings.size("outputs", kWidest);
   m.dropout = settings.share("dropout");
   m.act = settings.choice("act", {"relu", "gelu"});
   return m;
 }
 
-ValueId activation(Builder& b, ValueId x, const Mlp& m) {
-  const Attrs attrs = m.act == "gelu" ? Attrs{{"tanh", std::int64_t{0}}} : Attrs{};
-  x = b.emit(m.act, {x}, attrs, "act");
-  return m.dropout > 0 ? b.emit("dropout", {x}, {{"p", m.dropout}}, "drop") : x;
-}
+class MlpBuilder {
+ public:
+  MlpBuilder(const Mlp& mlp, Graph& graph, const OpTable& ops, const ModelOptions& options)
+      : m_(mlp), net_(graph, ops, options.dtype) {}
 
-/// Kaiming's deviation keeps the size of activations through relu.
-ValueId weight(Builder& b, std::int64_t from, std::int64_t to, DType dtype) {
-  const double std_dev = std::sqrt(2.0 / static_cast<double>(from));
-  return b.parameter(b.scope() + "/w", {{to, from}, dtype},
-                     {.kind = Init::Kind::normal, .std_dev = std_dev});
-}
-
-ValueId hidden_layer(Builder& b, ValueId x, std::int64_t i, const Mlp& m, DType dtype) {
-  b.set_scope(fmt::format("fc.{}", i));
-  const ValueId w = weight(b, i == 0 ? m.inputs : m.hidden, m.hidden, dtype);
-  const ValueId bias = b.parameter(b.scope() + "/b", {{m.hidden}, dtype}, {});
-  if (i % 2 == 0) {
-    x = b.emit("linear", {x, w, bias}, {{"parallel", std::string("column")}}, "linear");
-  } else {
-    x = b.emit("linear", {x, w}, {{"parallel", std::string("row")}}, "linear");
-    x = b.emit("add", {x, bias}, {}, "bias");
+  ValueId build() {
+    ValueId x = net_.samples("x", {kBatch, m_.inputs});
+    for (std::int64_t i = 0; i < m_.layers; ++i) {
+      net_.layer(fmt::format("fc.{}", i));
+      const Parallel parallel = i % 2 == 0 ? Parallel::column : Parallel::row;
+      x = net_.linear(x, "linear", {.to = m_.hidden, .parallel = parallel, .std_dev = kaiming(x)});
+      x = net_.dropout(net_.activation(x, m_.act, "act"), m_.dropout, "drop");
+    }
+    net_.layer("head");
+    x = net_.linear(x, "logits", {.to = m_.outputs, .std_dev = kaiming(x)});
+    return net_.cross_entropy(x);
   }
-  return activation(b, x, m);
-}
+  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
-Model build(const Settings& settings, const ModelOptions& options, const OpTable& ops) {
-  const Mlp m = parse(settings, options);
-  const DType dtype = options.dtype;
+ private:
+  /// Keeps the size of activations through relu.
+  [[nodiscard]] double kaiming(ValueId x) const {
+    return std::sqrt(2.0 / static_cast<double>(net_.features(x)));
+  }
+
+  const Mlp& m_;
+  Network net_;
+};
+
+Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
+  const Mlp mlp = parse(settings, options);
   Model model;
-  model.description = fmt::format("mlp:inputs={},hidden={},layers={},outputs={},dropout={},act={}",
-                                  m.inputs, m.hidden, m.layers, m.outputs, m.dropout, m.act);
-  model.vocabulary = m.outputs;
-  Builder b(model.forward, ops);
-  ValueId x = b.input("x", {{kBatch, m.inputs}, dtype});
-  const ValueId labels = b.input("labels", {{kBatch}, DType::i64});
-  const ValueId inv_count = b.input("inv_count", {{}, loss_dtype(dtype)});
-  for (std::int64_t i = 0; i < m.layers; ++i) {
-    x = hidden_layer(b, x, i, m, dtype);
-  }
-  b.set_scope("head");
-  const ValueId w = weight(b, m.hidden, m.outputs, dtype);
-  const ValueId bias = b.parameter("head/b", {{m.outputs}, dtype}, {});
-  const ValueId logits = b.emit("linear", {x, w, bias}, {}, "logits");
-  model.forward.loss = b.emit("cross_entropy", {logits, labels, inv_count},
-                              {{"ignore", std::int64_t{-100}}}, "loss");
+  model.description = settings.description();
+  model.vocabulary = mlp.outputs;
+  MlpBuilder builder(mlp, model.forward, ops, options);
+  model.forward.loss = builder.build();
+  model.stored = builder.stored();
   return model;
 }
 

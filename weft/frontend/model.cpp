@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -12,30 +11,12 @@
 #include "weft/frontend/family.h"
 #include "weft/frontend/hf_config.h"
 #include "weft/frontend/onnx_model.h"
+#include "weft/frontend/stored_violations.h"
 #include "weft/frontend/training_options.h"
 
 namespace weft {
 
 namespace {
-
-// GPT-2 as published; GPT-3 from table 2.1 of its paper, where 13B has 5140 features, which 40
-// heads do not divide: 5120 is taken.
-constexpr std::array<BuiltinModel, 14> kBuiltin = {{
-    {"gpt2-small", "gpt:layers=12,hidden=768,heads=12"},
-    {"gpt2-medium", "gpt:layers=24,hidden=1024,heads=16"},
-    {"gpt2-large", "gpt:layers=36,hidden=1280,heads=20"},
-    {"gpt2-xl", "gpt:layers=48,hidden=1600,heads=25"},
-    {"gpt3-125m", "gpt:layers=12,hidden=768,heads=12,seq=2048"},
-    {"gpt3-350m", "gpt:layers=24,hidden=1024,heads=16,seq=2048"},
-    {"gpt3-760m", "gpt:layers=24,hidden=1536,heads=16,seq=2048"},
-    {"gpt3-1.3b", "gpt:layers=24,hidden=2048,heads=16,seq=2048"},
-    {"gpt3-2.7b", "gpt:layers=32,hidden=2560,heads=32,seq=2048"},
-    {"gpt3-6.7b", "gpt:layers=32,hidden=4096,heads=32,seq=2048"},
-    {"gpt3-13b", "gpt:layers=40,hidden=5120,heads=40,seq=2048"},
-    {"gpt3-175b", "gpt:layers=96,hidden=12288,heads=96,seq=2048"},
-    {"gpt-tiny", "gpt:layers=2,hidden=64,heads=4,vocab=256,seq=64"},
-    {"mlp-mnist", "mlp:inputs=784,hidden=256,layers=2,outputs=10"},
-}};
 
 /// The config file that a path means, or nothing.
 std::string config_path(const std::string& text) {
@@ -48,7 +29,7 @@ std::string config_path(const std::string& text) {
 
 std::string known_models() {
   std::string names;
-  for (const BuiltinModel& model : kBuiltin) {
+  for (const BuiltinModel& model : builtin_models()) {
     names += fmt::format("{}, ", model.name);
   }
   return fmt::format(
@@ -59,8 +40,8 @@ std::string known_models() {
 
 /// "family:settings", whatever the user named it by.
 std::string describe(const std::string& text) {
-  const auto* const builtin = std::ranges::find(kBuiltin, text, &BuiltinModel::name);
-  if (builtin != kBuiltin.end()) {
+  const auto builtin = std::ranges::find(builtin_models(), text, &BuiltinModel::name);
+  if (builtin != builtin_models().end()) {
     return std::string(builtin->description);
   }
   const std::string name = text.substr(0, text.find(':'));
@@ -92,6 +73,10 @@ Model load_model(const std::string& text, const ModelOptions& options, const OpT
     if (family.name == name) {
       const std::string settings = description.substr(std::min(colon + 1, description.size()));
       Model model = family.build(Settings(name, settings, family.keys), options, ops);
+      const std::vector<std::string> wrong = stored_violations(model.forward, model.stored);
+      if (!wrong.empty()) {
+        throw Error(Blame::bug, fmt::format("bug in weft: {}: {}", name, wrong.front()));
+      }
       apply_training_options(model.forward, options);
       return model;
     }
@@ -99,12 +84,22 @@ Model load_model(const std::string& text, const ModelOptions& options, const OpT
   throw Error(Blame::bug, fmt::format("model '{}' has no family", description));
 }
 
-std::span<const BuiltinModel> builtin_models() {
-  return kBuiltin;
+std::vector<Family> families() {
+  return {bert_family(), gpt_family(), llama_family(), mlp_family(), neox_family(), resnet_family(),
+          swin_family(), t5_family(),  unet_family(),  vgg_family(), vit_family()};
 }
 
-std::vector<Family> families() {
-  return {gpt_family(), mlp_family()};
+void override_sequence(Settings& settings, const ModelOptions& options) {
+  if (options.sequence != 0) {
+    require(options.sequence >= 1 && options.sequence <= kMaxSequence,
+            "sequence length {} must be from 1 to {}", options.sequence, kMaxSequence);
+    settings.set("seq", options.sequence);
+  }
+}
+
+void refuse_sequence(std::string_view family, const ModelOptions& options) {
+  require(options.sequence == 0, "model {} takes no tokens: a sequence length of {} means nothing",
+          family, options.sequence);
 }
 
 DType loss_dtype(DType dtype) {

@@ -7,22 +7,25 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/onnx/import.h"
 #include "weft/ops/op.h"
 #include "weft/store/dataset.h"
+#include "weft/store/stored_part.h"
 
 namespace weft {
 
+struct OnnxInitial;
+
 /// What a user named as MODEL, made definite: the same description always builds the same graph.
 struct Model {
-  std::string description;    // "gpt:layers=12,hidden=768,…", every key given, in a fixed order
-  Graph forward;              // with the batch symbol; inputs "tokens"/"x", "labels", "inv_count"
-  std::int64_t sequence = 0;  // 0: none
-  std::int64_t vocabulary = 0;
+  std::string description = {};  // "gpt:layers=12,hidden=768,…", every key in a fixed order
+  Graph forward = {};            // with the batch symbol
+  std::int64_t sequence = 0;     // tokens of a sample; 0: none
+  std::int64_t vocabulary = 0;   // ids and labels are below this
   /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
   SampleKind samples = SampleKind::next_token;
   /// Parameters that begin as a file says, and not by their Init; null if none do.
   std::shared_ptr<const std::map<std::string, OnnxInitial>> initial = {};
+  std::vector<StoredPart> stored = {};  // where its parameters lie in files of weights
 };
 
 struct ModelOptions {

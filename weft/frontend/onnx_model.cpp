@@ -7,6 +7,7 @@
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/base/hash.h"
+#include "weft/onnx/import.h"
 
 namespace weft {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include "weft/base/error.h"
@@ -33,6 +34,7 @@ Settings::Settings(std::string family, std::string_view text, const std::vector<
     : family_(std::move(family)) {
   for (const Key& key : keys) {
     values_[std::string(key.name)] = key.otherwise;
+    order_.emplace_back(key.name);
   }
   std::set<std::string> given;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -57,9 +59,56 @@ std::int64_t Settings::size(const std::string& key, std::int64_t largest) const 
   return value;
 }
 
-std::int64_t Settings::size_or(const std::string& key, std::int64_t largest,
-                               std::int64_t otherwise) const {
-  return text(key).empty() ? otherwise : size(key, largest);
+std::int64_t Settings::count(const std::string& key, std::int64_t largest) const {
+  std::int64_t value = 0;
+  require(parse_all(text(key), value) && value >= 0 && value <= largest,
+          "model {}: {}={} must be a whole number from 0 to {}", family_, key, text(key), largest);
+  return value;
+}
+
+std::vector<std::int64_t> Settings::sizes(const std::string& key, std::int64_t largest) const {
+  std::vector<std::int64_t> list;
+  const std::string& all = text(key);
+  for (std::size_t begin = 0; begin <= all.size() && list.size() <= 64;) {
+    const std::size_t end = std::min(all.find('/', begin), all.size());
+    std::int64_t value = 0;
+    require(parse_all(all.substr(begin, end - begin), value) && value >= 1 && value <= largest,
+            "model {}: {}={} must be whole numbers from 1 to {} with / between them", family_, key,
+            all, largest);
+    list.push_back(value);
+    begin = end + 1;
+  }
+  require(list.size() <= 64, "model {}: {} has more than 64 entries", family_, key);
+  return list;
+}
+
+void Settings::otherwise(const std::string& key, const std::string& value) {
+  std::string& held = values_.at(key);
+  held = held.empty() ? value : held;
+}
+
+void Settings::otherwise(const std::string& key, std::int64_t value) {
+  otherwise(key, fmt::format("{}", value));
+}
+
+void Settings::otherwise(const std::string& key, double value) {
+  otherwise(key, fmt::format("{}", value));
+}
+
+void Settings::set(const std::string& key, std::int64_t value) {
+  values_.at(key) = fmt::format("{}", value);
+}
+
+std::string Settings::description() const {
+  std::string all = family_;
+  for (const std::string& key : order_) {
+    double number = 0;
+    const std::string& held = text(key);
+    const bool is_number = parse_all(held, number) && std::abs(number) < 1e15;
+    all += fmt::format("{}{}={}", &key == &order_.front() ? ":" : ",", key,
+                       is_number ? fmt::format("{}", number) : held);
+  }
+  return all;
 }
 
 double Settings::number(const std::string& key) const {
@@ -74,8 +123,11 @@ double Settings::share(const std::string& key) const {
   return value;
 }
 
-double Settings::share_or(const std::string& key, double otherwise) const {
-  return text(key).empty() ? otherwise : share(key);
+double Settings::positive(const std::string& key) const {
+  const double value = number(key);
+  require(value >= 0 && value < 1e12, "model {}: {}={} must be a number from 0 on", family_, key,
+          text(key));
+  return value;
 }
 
 double Settings::small_number(const std::string& key) const {

@@ -102,6 +102,11 @@ std::int64_t parameter_count(const Graph& graph) {
   for (const Value& value : graph.values) {
     count += value.kind == ValueKind::parameter ? value.type.elements() : 0;
   }
+  for (const Next& next : graph.next) {
+    const Value& value = graph.values[next.old_value];
+    const bool is_statistic = value.kind == ValueKind::parameter && !value.trained;
+    count -= is_statistic ? value.type.elements() : 0;
+  }
   return count;
 }
 

@@ -92,7 +92,7 @@ struct Graph {
 /// Uses of each value: the nodes that read it, ascending, each once.
 [[nodiscard]] std::vector<std::vector<NodeId>> users(const Graph& graph);
 [[nodiscard]] std::vector<ValueId> values_of_kind(const Graph& graph, ValueKind kind);
-/// Elements in all parameters.
+/// Elements in all parameters but running statistics.
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 /// A copy whose batch symbol has a value.
 [[nodiscard]] Graph bind(const Graph& graph, std::int64_t batch);

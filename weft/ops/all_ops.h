@@ -58,6 +58,8 @@ namespace weft::ops {
 [[nodiscard]] OpDef group_norm_backward();
 [[nodiscard]] OpDef max_pool();
 [[nodiscard]] OpDef max_pool_backward();
+[[nodiscard]] OpDef resize();
+[[nodiscard]] OpDef resize_backward();
 [[nodiscard]] OpDef upsample();
 [[nodiscard]] OpDef upsample_backward();
 
@@ -91,6 +93,17 @@ namespace weft::ops {
 [[nodiscard]] OpDef unary();
 [[nodiscard]] OpDef unary_backward();
 [[nodiscard]] OpDef where();
+[[nodiscard]] OpDef balance_loss();
+[[nodiscard]] OpDef balance_loss_backward();
+[[nodiscard]] OpDef moe_combine();
+[[nodiscard]] OpDef moe_combine_backward();
+[[nodiscard]] OpDef moe_dispatch();
+[[nodiscard]] OpDef moe_dispatch_backward();
+[[nodiscard]] OpDef moe_route();
+[[nodiscard]] OpDef moe_route_backward();
+[[nodiscard]] OpDef relative_buckets();
+[[nodiscard]] OpDef window_index();
+[[nodiscard]] OpDef window_mask();
 
 // Optimizers besides adamw and sgd.
 [[nodiscard]] OpDef adafactor();

@@ -43,24 +43,24 @@ Tensors forward(const KernelCall& call) {
   const auto pixels = static_cast<std::int64_t>(share.size());
   const T* const x = call.inputs[0].data_ptr<T>();
   T* const to = y.data_ptr<T>();
-  at::parallel_for(0, y.size(0) * pixels, grain(channels), [&](std::int64_t begin,
-                                                               std::int64_t end) {
-    run_simd([&]() WEFT_INLINE {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Pixel pixel = output_pixel(windows, i);
-        for_packs<W>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
-          Pack<W> sum = {};
-          for_inputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
-            Pack<W> value;
-            load(value, x + at * channels + c, count);
-            sum += value;
-          });
-          sum *= share[static_cast<std::size_t>(i % pixels)];
-          store(to + i * channels + c, sum, count);
+  at::parallel_for(
+      0, y.size(0) * pixels, grain(channels), [&](std::int64_t begin, std::int64_t end) {
+        run_simd([&]() WEFT_INLINE {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const Pixel pixel = output_pixel(windows, i);
+            for_packs<W>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
+              Pack<W> sum = {};
+              for_inputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
+                Pack<W> value;
+                load(value, x + at * channels + c, count);
+                sum += value;
+              });
+              sum *= share[static_cast<std::size_t>(i % pixels)];
+              store(to + i * channels + c, sum, count);
+            });
+          }
         });
-      }
-    });
-  });
+      });
   return {y};
 }
 

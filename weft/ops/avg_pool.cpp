@@ -29,8 +29,7 @@ std::vector<ValueId> gradient(const Backward& b) {
   return {b.build.emit("avg_pool_backward", {b.output_grads[0]}, attrs)};
 }
 
-Cost pool_cost(const OpCall& call, const TensorType& y, std::string_view op,
-               const TensorType& x) {
+Cost pool_cost(const OpCall& call, const TensorType& y, std::string_view op, const TensorType& x) {
   Cost cost = streaming_cost(call, 0);
   const Windows windows = pool_windows(x, call.attrs, op);
   cost.flops = static_cast<double>(y.elements()) * static_cast<double>(window_taps(windows));

@@ -49,8 +49,8 @@ Tensors sums(const KernelCall& call) {
   const std::int64_t c = x.size(-1);
   const T* const from = x.data_ptr<T>();
   const Tensors outputs = {new_output(call, 0), new_output(call, 1), new_output(call, 2)};
-  const std::vector<double> total = chunked_sums(
-      x, [&](std::int64_t begin, std::int64_t end, double* sum, double* squares) {
+  const std::vector<double> total =
+      chunked_sums(x, [&](std::int64_t begin, std::int64_t end, double* sum, double* squares) {
         add_moments(from + begin * c, end - begin, c, sum, squares);
       });
   write(outputs[0], total.data());
@@ -68,11 +68,10 @@ Tensors gradient_sums(const KernelCall& call) {
   const auto* const rstd = call.inputs[3].data_ptr<Wide<T>>();
   const T* const dy = call.inputs[0].data_ptr<T>();
   const T* const from = x.data_ptr<T>();
-  const std::vector<double> total = chunked_sums(
-      x, [&](std::int64_t begin, std::int64_t end, double* sum, double* product) {
-        add_gradient_sums(dy + begin * c, from + begin * c, end - begin, c, mean, rstd, sum,
-                          product);
-      });
+  const std::vector<double> total = chunked_sums(x, [&](std::int64_t begin, std::int64_t end,
+                                                        double* sum, double* product) {
+    add_gradient_sums(dy + begin * c, from + begin * c, end - begin, c, mean, rstd, sum, product);
+  });
   write(outputs[0], total.data());
   write(outputs[1], total.data() + c);
   return outputs;
@@ -191,8 +190,7 @@ Tensors inference_backward(const KernelCall& call) {
 }  // namespace
 
 Tensors batch_norm_sums_kernel(const KernelCall& call) {
-  return with_element(call, "batch_norm_sums", 0,
-                      [&](auto t) { return sums<decltype(t)>(call); });
+  return with_element(call, "batch_norm_sums", 0, [&](auto t) { return sums<decltype(t)>(call); });
 }
 
 Tensors batch_norm_moments_kernel(const KernelCall& call) {

@@ -2,8 +2,8 @@
 // device sums over its own, and these partial sums are added up before they are used.
 //
 //   batch_norm_sums(x[…,c]) -> sum[c], squares[c], count[c]
-//   batch_norm_moments(sum, squares, count) -> mean, rstd, variance (unbiased; for running averages)
-//   batch_norm(x, mean, rstd, count, w, b) -> y = n w + b,   n = (x - mean) rstd
+//   batch_norm_moments(sum, squares, count) -> mean, rstd, variance (unbiased; for running
+//   averages) batch_norm(x, mean, rstd, count, w, b) -> y = n w + b,   n = (x - mean) rstd
 //
 // `count`, the number of rows, is a vector: as a scalar it would lack the letter c, and devices
 // that split the channels would add theirs up.

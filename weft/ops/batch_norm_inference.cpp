@@ -48,8 +48,9 @@ FactorRule factors(const OpCall& call) {
 
 std::vector<ValueId> gradient(const Backward& b) {
   const auto& in = b.inputs;
-  const std::vector<ValueId> all = b.build.emit_all(
-      "batch_norm_inference_backward", {b.output_grads[0], in[0], in[1], in[2], in[3]}, b.node.attrs);
+  const std::vector<ValueId> all =
+      b.build.emit_all("batch_norm_inference_backward",
+                       {b.output_grads[0], in[0], in[1], in[2], in[3]}, b.node.attrs);
   return {b.wanted[0] ? all[0] : -1, -1, -1, b.wanted[3] ? all[1] : -1, b.wanted[4] ? all[2] : -1};
 }
 

@@ -156,8 +156,7 @@ Tensors forward(const KernelCall& call, const ConvSizes& s, const ConvMethod& m)
     if (has_bias) {
       fill_rows(block, bias.data(), count, s.filters);
     }
-    const W* const columns =
-        columns_of(s, m, buffers, call.inputs[0].data_ptr<T>(), first, count);
+    const W* const columns = columns_of(s, m, buffers, call.inputs[0].data_ptr<T>(), first, count);
     outputs_of_columns<W>(s, count, columns, w, block, has_bias ? W{1} : W{0});
     if (m.narrow) {
       convert(to, block, count * s.filters);
@@ -204,16 +203,15 @@ Tensors weight_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod
   using W = Wide<T>;
   const at::Tensor dw = new_output(call, 0);
   Buffers<W> buffers(s, m);
-  W* const sum = m.copies_weights ? buffers.weights.template data_ptr<W>()
-                                  : as_wide(dw.data_ptr<T>());
+  W* const sum =
+      m.copies_weights ? buffers.weights.template data_ptr<W>() : as_wide(dw.data_ptr<T>());
   for_blocks(s, m, [&](std::int64_t first, std::int64_t count) {
     T* const from = call.inputs[0].data_ptr<T>() + first * s.filters;
     W* const dy = m.narrow ? buffers.outputs.template data_ptr<W>() : as_wide(from);
     if (m.narrow) {
       convert(dy, from, count * s.filters);
     }
-    const W* const columns =
-        columns_of(s, m, buffers, call.inputs[1].data_ptr<T>(), first, count);
+    const W* const columns = columns_of(s, m, buffers, call.inputs[1].data_ptr<T>(), first, count);
     weights_of_both(s, count, dy, columns, sum, first == 0 ? W{0} : W{1});
   });
   if (m.copies_weights) {
@@ -236,7 +234,8 @@ Tensors conv_kernel(const KernelCall& call) {
 
 Tensors conv_input_grad_kernel(const KernelCall& call) {
   const OpCall& c = call.call;
-  const ConvSizes s = conv_sizes(c.outputs[0], c.inputs[1], c.inputs[0], c.attrs, "conv_input_grad");
+  const ConvSizes s =
+      conv_sizes(c.outputs[0], c.inputs[1], c.inputs[0], c.attrs, "conv_input_grad");
   const ConvMethod m = conv_method(s, c.inputs[0].dtype);
   if (m.depthwise) {
     return depthwise_input_grad(call, s, m);
@@ -251,7 +250,8 @@ Tensors conv_transpose_kernel(const KernelCall& call) {
 
 Tensors conv_weight_grad_kernel(const KernelCall& call) {
   const OpCall& c = call.call;
-  const ConvSizes s = conv_sizes(c.inputs[1], c.outputs[0], c.inputs[0], c.attrs, "conv_weight_grad");
+  const ConvSizes s =
+      conv_sizes(c.inputs[1], c.outputs[0], c.inputs[0], c.attrs, "conv_weight_grad");
   const ConvMethod m = conv_method(s, c.inputs[0].dtype);
   if (m.depthwise) {
     return depthwise_weight_grad(call, s, m);

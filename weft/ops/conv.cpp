@@ -1,6 +1,7 @@
 // conv(x[b,…,c], w[o,c/groups,…], bias[o]?) -> y[b,…,o], with one to three spatial dims
 //
-//   y[b,i,j,o] = bias[o] + sum over p, q, c of x[b, i stride + p dilation - before, …, c] w[o,c,p,q]
+//   y[b,i,j,o] = bias[o] + sum over p, q, c of x[b, i stride + p dilation - before, …, c]
+//   w[o,c,p,q]
 //
 // where x is zero outside. Groups: filters and channels are cut into as many runs, and filters see
 // the channels of their run only. As with linear the gradients are nodes of their own, and a device
@@ -77,8 +78,8 @@ TensorTypes infer(const OpCall& call) {
   const Windows windows = read_windows(call.attrs, op, spatial_sizes(x), kernel_sizes(w));
   Ints sizes;
   for (int d = 0; d < spatial_dims(x); ++d) {
-    sizes.push_back(window_outputs(
-        windows[static_cast<std::size_t>(3 - spatial_dims(x) + d)], op, false));
+    sizes.push_back(
+        window_outputs(windows[static_cast<std::size_t>(3 - spatial_dims(x) + d)], op, false));
   }
   return {image_type(x, sizes, w.shape[0])};
 }

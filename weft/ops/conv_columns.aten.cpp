@@ -215,10 +215,10 @@ void unpack_weights(const ConvSizes& sizes, const ConvMethod& method, const Wide
   });
 }
 
-#define WEFT_COLUMNS(T)                                                                           \
-  template void fill_columns(const ConvSizes&, const ConvMethod&, const T*, std::int64_t,         \
-                             std::int64_t, Wide<T>*);                                             \
-  template void pack_weights(const ConvSizes&, const ConvMethod&, const T*, Wide<T>*);            \
+#define WEFT_COLUMNS(T)                                                                   \
+  template void fill_columns(const ConvSizes&, const ConvMethod&, const T*, std::int64_t, \
+                             std::int64_t, Wide<T>*);                                     \
+  template void pack_weights(const ConvSizes&, const ConvMethod&, const T*, Wide<T>*);    \
   template void unpack_weights(const ConvSizes&, const ConvMethod&, const Wide<T>*, T*)
 WEFT_COLUMNS(float);
 WEFT_COLUMNS(double);

@@ -29,7 +29,8 @@ TapWeights<T> tap_weights(const at::Tensor& w, const ConvSizes& s, const ConvMet
   return weights;
 }
 
-// y[pixel, c] = start[c] + sum over what `neighbours` gives for the pixel of x w; start may be null.
+// y[pixel, c] = start[c] + sum over what `neighbours` gives for the pixel of x w; start may be
+// null.
 template <typename T, typename Neighbours>
 void weighted_sums(std::int64_t pixels, std::int64_t channels, const T* x, const T* w,
                    const T* start, T* y, const Neighbours& neighbours) {
@@ -77,9 +78,8 @@ Tensors input_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod&
   const TapWeights<T> w = tap_weights<T>(call.inputs[1], s, m);
   weighted_sums(s.batch * window_pixels_in(s.windows), s.channels, call.inputs[0].data_ptr<T>(),
                 w.data, bias_of<T>(call), dx.data_ptr<T>(),
-                [&s](std::int64_t i, const auto& body) WEFT_INLINE {
-                  for_outputs(s.windows, input_pixel(s.windows, i), body);
-                });
+                [&s](std::int64_t i, const auto& body)
+                    WEFT_INLINE { for_outputs(s.windows, input_pixel(s.windows, i), body); });
   return {dx};
 }
 

@@ -18,9 +18,8 @@ bool is_pointwise(const Windows& windows) {
 }
 
 std::int64_t column_bytes(const ConvSizes& sizes, const ConvMethod& method) {
-  return method.pointwise
-             ? 0
-             : method.block_rows * sizes.depth() * sizes.groups * method.element_bytes;
+  return method.pointwise ? 0
+                          : method.block_rows * sizes.depth() * sizes.groups * method.element_bytes;
 }
 
 std::int64_t weight_bytes(const ConvSizes& sizes, const ConvMethod& method) {
@@ -69,9 +68,8 @@ ConvMethod conv_method(const ConvSizes& sizes, DType dtype) {
 std::int64_t conv_forward_bytes(const ConvSizes& sizes, DType dtype) {
   const ConvMethod method = conv_method(sizes, dtype);
   const std::int64_t weights = weight_bytes(sizes, method);
-  return method.depthwise
-             ? weights
-             : column_bytes(sizes, method) + weights + output_bytes(sizes, method);
+  return method.depthwise ? weights
+                          : column_bytes(sizes, method) + weights + output_bytes(sizes, method);
 }
 
 std::int64_t conv_input_grad_bytes(const ConvSizes& sizes, DType dtype) {

@@ -19,10 +19,8 @@ struct Extent {
 
 Extent extent_of(const at::Tensor& x, std::int64_t groups) {
   const std::int64_t outer = std::max<std::int64_t>(x.size(0) * x.size(-1), 1);
-  return {.samples = x.size(0),
-          .pixels = x.numel() / outer,
-          .channels = x.size(-1),
-          .groups = groups};
+  return {
+      .samples = x.size(0), .pixels = x.numel() / outer, .channels = x.size(-1), .groups = groups};
 }
 
 template <typename W>
@@ -108,9 +106,8 @@ void sum_samples(const Extent& e, const double* parts, std::int64_t which, const
       sum[static_cast<std::size_t>(c)] += parts[(2 * s + which) * e.channels + c];
     }
   }
-  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, to.scalar_type(), "group_norm", [&] {
-    convert(to.data_ptr<scalar_t>(), sum.data(), e.channels);
-  });
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, to.scalar_type(), "group_norm",
+                                 [&] { convert(to.data_ptr<scalar_t>(), sum.data(), e.channels); });
 }
 
 template <typename T>

@@ -25,7 +25,7 @@ Tensors forward(const KernelCall& call) {
           for_inputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
             Pack<W> value;
             load(value, x + at * channels + c, count);
-            top = value <= top ? top : value;  // not a number wins, as in ATen
+            top = ((value > top) | (value != value)) ? value : top;  // a NaN stays, as in ATen
           });
           store(to + i * channels + c, top, count);
         });

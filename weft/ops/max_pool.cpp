@@ -32,8 +32,8 @@ std::vector<ValueId> gradient(const Backward& b) {
 Cost cost(const OpCall& call) {
   Cost cost = streaming_cost(call, 0);
   const Windows windows = pool_windows(call.inputs[0], call.attrs, "max_pool");
-  cost.flops = static_cast<double>(call.outputs[0].elements()) *
-               static_cast<double>(window_taps(windows));
+  cost.flops =
+      static_cast<double>(call.outputs[0].elements()) * static_cast<double>(window_taps(windows));
   return cost;
 }
 
@@ -43,8 +43,7 @@ TensorTypes infer_backward(const OpCall& call) {
   require_same_type(call, op, 0, 2);
   const TensorType& x = call.inputs[1];
   require(call.inputs[0] == pool_type(x, pool_windows(x, call.attrs, op)),
-          "{}: gradient {} does not fit input {}", op, format_type(call.inputs[0]),
-          format_type(x));
+          "{}: gradient {} does not fit input {}", op, format_type(call.inputs[0]), format_type(x));
   return {x};
 }
 

@@ -11,10 +11,8 @@ Windows copies(const TensorType& large, const Attrs& attrs) {
   const Ints sizes = spatial_sizes(large);
   Windows windows;
   for (std::size_t d = 0; d < scale.size(); ++d) {
-    windows[3 - scale.size() + d] = {.in = sizes[d],
-                                     .out = sizes[d] / scale[d],
-                                     .kernel = scale[d],
-                                     .stride = scale[d]};
+    windows[3 - scale.size() + d] = {
+        .in = sizes[d], .out = sizes[d] / scale[d], .kernel = scale[d], .stride = scale[d]};
   }
   return windows;
 }

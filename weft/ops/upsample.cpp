@@ -44,9 +44,7 @@ TensorTypes infer_backward(const OpCall& call) {
 
 FactorRule factors(const OpCall& call) {
   const SpatialLetters s = spatial_letters(spatial_dims(call.inputs[0]));
-  return {.dims = "b " + s.in + " c -> b " + s.out + " c",
-          .whole = s.in + s.out,
-          .linear = {{0}}};
+  return {.dims = "b " + s.in + " c -> b " + s.out + " c", .whole = s.in + s.out, .linear = {{0}}};
 }
 
 std::vector<ValueId> gradient(const Backward& b) {

@@ -76,9 +76,9 @@ Windows read_windows(const Attrs& attrs, std::string_view op, const Ints& sizes,
     for (const std::int64_t n : {window.kernel, window.stride, window.dilation}) {
       require(n >= 1 && n <= kMost, "{}: kernel, stride and dilation must be at least 1", op);
     }
-    require(window.before >= 0 && window.after >= 0 && window.before <= kMost &&
-                window.after <= kMost,
-            "{}: padding must not be negative", op);
+    require(
+        window.before >= 0 && window.after >= 0 && window.before <= kMost && window.after <= kMost,
+        "{}: padding must not be negative", op);
     windows[3 - dims + d] = window;
   }
   return windows;
@@ -101,8 +101,9 @@ std::int64_t window_inputs(const Window& window, std::string_view op, std::int64
   require(extra >= 0 && extra < window.stride,
           "{}: output_padding {} must be at least 0 and below the stride {}", op, extra,
           window.stride);
-  const std::int64_t inputs = (outputs - 1) * window.stride + window.dilation * (window.kernel - 1) +
-                              1 + extra - window.before - window.after;
+  const std::int64_t inputs = (outputs - 1) * window.stride +
+                              window.dilation * (window.kernel - 1) + 1 + extra - window.before -
+                              window.after;
   require(inputs >= 1, "{}: padding {} and {} leaves nothing", op, window.before, window.after);
   return inputs;
 }

@@ -62,10 +62,9 @@ WEFT_INLINE inline void for_inputs(const Windows& w, const Pixel& out, const Bod
   }
   for (std::int64_t i = taps[0].begin; i < taps[0].end; ++i) {
     for (std::int64_t j = taps[1].begin; j < taps[1].end; ++j) {
-      const std::int64_t line =
-          ((out.sample * w[0].in + first[0] + i * w[0].dilation) * w[1].in + first[1] +
-           j * w[1].dilation) *
-          w[2].in;
+      const std::int64_t line = ((out.sample * w[0].in + first[0] + i * w[0].dilation) * w[1].in +
+                                 first[1] + j * w[1].dilation) *
+                                w[2].in;
       for (std::int64_t k = taps[2].begin; k < taps[2].end; ++k) {
         body((i * w[1].kernel + j) * w[2].kernel + k, line + first[2] + k * w[2].dilation);
       }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "weft/base/error.h"
@@ -11,18 +12,28 @@
 namespace weft {
 namespace {
 
-// The letter that a linear's hint means, 0 if it has none. Tokens are the dim in front of the last,
+// Letters of the results' features and of those that are summed over, for ops that carry a hint.
+struct HintedOp {
+  std::string_view op;
+  char column = 0;
+  char row = 0;
+};
+constexpr std::array<HintedOp, 3> kHintedOps = {
+    {{"linear", 'n', 'k'}, {"conv", 'o', 'c'}, {"moe_dispatch", 'e', 0}}};
+
+// The letter that a node's hint means, 0 if it has none. Tokens are the dim in front of the last,
 // if that is not the batch itself.
 char hinted_letter(const Graph& graph, const Node& node) {
-  if (node.op != "linear" || !has_attr(node.attrs, "parallel")) {
+  const auto* const hinted = std::ranges::find(kHintedOps, node.op, &HintedOp::op);
+  if (hinted == kHintedOps.end() || !has_attr(node.attrs, "parallel")) {
     return 0;
   }
   const std::string& hint = attr_text(node.attrs, "parallel");
-  if (hint == "column") {
-    return 'n';
+  if (hint == "column" || hint == "experts") {
+    return hinted->column;
   }
   if (hint == "row") {
-    return 'k';
+    return hinted->row;
   }
   const int rank = graph.values[node.inputs[0]].type.rank();
   return hint == "tokens" && rank == 3 ? 's' : 0;
@@ -139,6 +150,11 @@ class Propagation {
       types.push_back(graph_.values[v].type);
     }
     Splits splits = follow(factors, mesh_, types, inputs);
+    if (dp_ >= 0 && node.op == "moe_dispatch") {
+      // Each replica takes its part of every expert's slots. No input has that letter, so it cannot
+      // follow; to send the tokens is less than to sum slots that each replica filled in part.
+      splits[dp_] = split_factor('c');
+    }
     const char letter = tp_ < 0 ? '\0' : hinted_letter(graph_, node);
     if (letter != 0) {
       splits[tp_] = split_factor(letter);
@@ -171,9 +187,10 @@ class Propagation {
     return even && can_split(factors, factor, parts)
                ? std::string()
                : fmt::format("tp={} does not divide the {} {} of {}", parts, size.size,
-                             letter == 'n'   ? "outputs"
-                             : letter == 'k' ? "inputs"
-                                             : "tokens",
+                             letter == 's'                    ? "tokens"
+                             : letter == 'n' || letter == 'o' ? "outputs"
+                             : letter == 'e'                  ? "experts"
+                                                              : "inputs",
                              node.name);
   }
 

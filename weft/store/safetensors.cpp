@@ -203,22 +203,15 @@ class NewFile {
   int file_ = -1;
 };
 
-/// Tensors in the order in which they lie in the file: wide elements first, so that each is
-/// aligned.
-std::vector<std::pair<std::string, const StoredTensor*>> file_order(
-    const std::map<std::string, StoredTensor>& tensors) {
-  std::vector<std::pair<std::string, const StoredTensor*>> order;
-  for (const auto& [name, tensor] : tensors) {
-    WEFT_CHECK(name != kMetadata);
-    const std::int64_t element = stored_element_bytes(tensor.dtype);
-    WEFT_CHECK(element > 0);
-    WEFT_CHECK(std::cmp_equal(tensor_bytes(element, tensor.shape), tensor.bytes.size()));
-    order.emplace_back(name, &tensor);
+/// The order in which tensors lie in the file: wide elements first, so that each is aligned.
+void sort_for_file(std::vector<TensorHeader>& tensors) {
+  for (const TensorHeader& tensor : tensors) {
+    WEFT_CHECK(tensor.name != kMetadata && stored_element_bytes(tensor.dtype) > 0);
   }
-  std::ranges::stable_sort(order, [](const auto& a, const auto& b) {
-    return stored_element_bytes(a.second->dtype) > stored_element_bytes(b.second->dtype);
+  std::ranges::sort(tensors, [](const TensorHeader& a, const TensorHeader& b) {
+    return std::pair(-stored_element_bytes(a.dtype), std::string_view(a.name)) <
+           std::pair(-stored_element_bytes(b.dtype), std::string_view(b.name));
   });
-  return order;
 }
 
 }  // namespace
@@ -228,18 +221,23 @@ std::int64_t stored_element_bytes(std::string_view dtype) {
   return found == kElementSizes.end() ? 0 : found->bytes;
 }
 
-void write_safetensors(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  const auto order = file_order(tensors);
+std::int64_t stored_bytes(const TensorHeader& tensor) {
+  return tensor_bytes(stored_element_bytes(tensor.dtype), tensor.shape);
+}
+
+void write_safetensors(const std::string& path, std::vector<TensorHeader> tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const TensorSource& source) {
+  sort_for_file(tensors);
   json header = json::object();
   if (!metadata.empty()) {
     header[std::string(kMetadata)] = metadata;
   }
-  std::size_t offset = 0;
-  for (const auto& [name, tensor] : order) {
-    const std::size_t end = offset + tensor->bytes.size();
-    header[name] = {
-        {"dtype", tensor->dtype}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
+  std::int64_t offset = 0;
+  for (const TensorHeader& tensor : tensors) {
+    const std::int64_t end = offset + stored_bytes(tensor);
+    header[tensor.name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -250,10 +248,23 @@ void write_safetensors(const std::string& path, const std::map<std::string, Stor
   NewFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(text)));
-  for (const auto& [name, tensor] : order) {
-    file.write(tensor->bytes);
+  for (const TensorHeader& tensor : tensors) {
+    const std::span<const std::byte> bytes = source(tensor);
+    WEFT_CHECK(std::cmp_equal(bytes.size(), stored_bytes(tensor)));
+    file.write(bytes);
   }
   file.finish();
+}
+
+void write_safetensors(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorHeader> headers;
+  for (const auto& [name, tensor] : tensors) {
+    headers.push_back({name, tensor.dtype, tensor.shape});
+  }
+  write_safetensors(path, std::move(headers), metadata, [&](const TensorHeader& tensor) {
+    return tensors.find(tensor.name)->second.bytes;
+  });
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path)

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -24,7 +25,22 @@ struct StoredTensor {
 /// Bytes of one element of a safetensors dtype, 0 for an unknown one.
 [[nodiscard]] std::int64_t stored_element_bytes(std::string_view dtype);
 
-/// Hugging Face's format, written beside and renamed.
+/// A tensor without its bytes.
+struct TensorHeader {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+};
+[[nodiscard]] std::int64_t stored_bytes(const TensorHeader& tensor);
+
+/// Gives the bytes of a tensor; they need to live until the next call.
+using TensorSource = std::function<std::span<const std::byte>(const TensorHeader&)>;
+
+/// Hugging Face's format, written beside and renamed. One tensor at a time is asked for, so that a
+/// file may be larger than memory.
+void write_safetensors(const std::string& path, std::vector<TensorHeader> tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const TensorSource& source);
 void write_safetensors(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
                        const std::map<std::string, std::string>& metadata);
 

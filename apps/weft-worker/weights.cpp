@@ -1,0 +1,91 @@
+#include "weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "weft/base/error.h"
+#include "weft/runtime/dtypes.h"
+#include "weft/store/shards.h"
+#include "weft/store/weights.h"
+
+namespace weft {
+namespace {
+
+using PartsOfParameters = std::map<std::string, std::vector<StoredPart>>;
+
+PartsOfParameters by_parameter(const std::vector<StoredPart>& parts) {
+  PartsOfParameters result;
+  for (const StoredPart& part : parts) {
+    result[part.parameter].push_back(part);
+  }
+  return result;
+}
+
+/// The parameter whose stored numbers a value begins with, or nothing.
+std::string source_of(const Graph& graph, const std::string& name) {
+  const auto value = std::ranges::find(graph.values, name, &Value::name);
+  WEFT_CHECK(value != graph.values.end());
+  if (value->kind == ValueKind::parameter) {
+    return name;
+  }
+  const bool copy = value->kind == ValueKind::state && value->init.kind == Init::Kind::copy;
+  return copy ? graph.values[value->of].name : "";
+}
+
+Box box_of(const Region& region) {
+  Box box;
+  for (const Range& range : region) {
+    box.offset.push_back(range.begin);
+    box.size.push_back(range.size());
+  }
+  return box;
+}
+
+}  // namespace
+
+void load_weights(const std::string& path, const Model& model, const Graph& graph,
+                  const std::vector<LocalTensor>& parts) {
+  const WeightFiles files(path);
+  const std::vector<std::string> wrong = weights_violations(files, model.stored);
+  const std::size_t shown = std::min<std::size_t>(wrong.size(), 20);
+  require(wrong.empty(), "{} does not hold the weights of {}:\n  {}{}", path, model.description,
+          fmt::join(wrong.begin(), wrong.begin() + static_cast<std::ptrdiff_t>(shown), "\n  "),
+          shown < wrong.size() ? fmt::format("\n  and {} more", wrong.size() - shown) : "");
+  const PartsOfParameters stored = by_parameter(model.stored);
+  for (const LocalTensor& part : parts) {
+    const std::string parameter = source_of(graph, part.name);
+    if (!parameter.empty() && !part.bytes.empty()) {
+      read_weights(files, stored.at(parameter), box_of(part.region),
+                   std::string(stored_dtype(part.type.dtype)), part.bytes);
+    }
+  }
+}
+
+void export_weights(const std::string& shards, int ranks, const Model& model,
+                    const std::string& suffix, const std::string& folder) {
+  const ShardReader reader(shards, ranks);
+  const std::vector<std::string> names = reader.names();
+  const std::set<std::string> there(names.begin(), names.end());
+  std::set<std::string> partial;  // tensors that cannot be put together
+  for (const StoredPart& part : model.stored) {
+    if (!there.contains(part.parameter + suffix)) {
+      partial.insert(part.tensor);
+    }
+  }
+  WeightsLayout layout;
+  for (const StoredPart& part : model.stored) {
+    if (!partial.contains(part.tensor)) {
+      layout.parts.push_back(part);
+      layout.dtypes[part.parameter] = reader.dtype(part.parameter + suffix);
+    }
+  }
+  write_weights(folder, layout,
+                [&](const std::string& parameter, const Box& box, const std::string& /*dtype*/,
+                    std::span<std::byte> out) { reader.read(parameter + suffix, box, out); });
+}
+
+}  // namespace weft
