@@ -13,9 +13,9 @@ namespace weft {
 void load_weights(const std::string& path, const Model& model, const Graph& graph,
                   const std::vector<LocalTensor>& parts);
 
-/// Writes weights as Hugging Face names them into `folder`, from the parts that all ranks wrote into
-/// `shards` (write_parts) under the parameters' names with `suffix` behind (".grad": gradients).
-/// Tensors of which a part is not there (a frozen parameter's gradient) are left out.
+/// Writes weights as Hugging Face names them into `folder`, from the parts that all ranks wrote
+/// into `shards` (write_parts) under the parameters' names with `suffix` behind (".grad":
+/// gradients). Tensors of which a part is not there (a frozen parameter's gradient) are left out.
 void export_weights(const std::string& shards, int ranks, const Model& model,
                     const std::string& suffix, const std::string& folder);
 

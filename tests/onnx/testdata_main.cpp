@@ -1,5 +1,6 @@
-// Every model of Debian's libonnx-testdata against the outputs that stand beside it. Prints a table:
-// passed, unsupported (by op), wrong. Fails if anything is wrong, or fewer pass than did before.
+// Every model of Debian's libonnx-testdata against the outputs that stand beside it. Prints a
+// table: passed, unsupported (by op), wrong. Fails if anything is wrong, or fewer pass than did
+// before.
 #include "weft/kernels/torch_headers.h"
 
 #include <fmt/format.h>
@@ -129,7 +130,8 @@ Verdict run_set(const ModelFile& file, const std::string& folder, const OpTable&
   const std::vector<at::Tensor> outputs = run_forward(model, ops, tensors);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     std::string why;
-    if (i >= outputs.size() || !close(outputs[i], tensor_of(onnx_import::decode(expected[i])), why)) {
+    if (i >= outputs.size() ||
+        !close(outputs[i], tensor_of(onnx_import::decode(expected[i])), why)) {
       return {Verdict::Kind::wrong, fmt::format("output {}: {}", i, why)};
     }
   }
@@ -197,10 +199,12 @@ int run(const std::string& root, bool verbose) {
   at::set_num_threads(1);
   std::map<std::string, int> by_reason;
   bool good = true;
-  std::string table = fmt::format("{:<20}{:>8}{:>13}{:>7}\n", "models", "passed", "unsupported", "wrong");
+  std::string table =
+      fmt::format("{:<20}{:>8}{:>13}{:>7}\n", "models", "passed", "unsupported", "wrong");
   for (const char* name : {"node", "pytorch-converted", "pytorch-operator", "simple"}) {
     const Suite suite = run_suite(root + "/" + name, verbose, by_reason);
-    table += fmt::format("{:<20}{:>8}{:>13}{:>7}\n", name, suite.passed, suite.unsupported, suite.wrong);
+    table +=
+        fmt::format("{:<20}{:>8}{:>13}{:>7}\n", name, suite.passed, suite.unsupported, suite.wrong);
     good = good && suite.wrong == 0;
     if (std::string_view(name) == "node" && suite.passed < kNodesThatPass) {
       fmt::print("only {} of the node tests pass, {} did\n", suite.passed, kNodesThatPass);

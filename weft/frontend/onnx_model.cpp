@@ -69,8 +69,8 @@ Model load_onnx_model(const std::string& text, const ModelOptions& options, cons
   const onnx_import::ModelFile file = onnx_import::parse_model(bytes, folder, path);
   const std::string hash = hash_of(bytes, file);
   require(given.hash.empty() || given.hash == hash,
-          "{} has changed since the plan was made (hash {}, in the plan {}); plan again", path, hash,
-          given.hash);
+          "{} has changed since the plan was made (hash {}, in the plan {}); plan again", path,
+          hash, given.hash);
   OnnxRefusal refusal;
   OnnxModel imported;
   try {
@@ -91,8 +91,8 @@ Model load_onnx_model(const std::string& text, const ModelOptions& options, cons
   model.forward = std::move(imported.forward);
   model.sequence = imported.sequence;
   model.vocabulary = imported.vocabulary;
-  model.initial = std::make_shared<const std::map<std::string, OnnxInitial>>(
-      std::move(imported.initial));
+  model.initial =
+      std::make_shared<const std::map<std::string, OnnxInitial>>(std::move(imported.initial));
   return model;
 }
 

@@ -6,7 +6,8 @@
 namespace weft::onnx_import {
 
 Call::Call(Importer& import, const FileNode& file_node)
-    : importer(import), node(file_node), b(import.build()) {}
+    : importer(import), node(file_node), b(import.build()) {
+}
 
 bool Call::has(int i) const {
   return i < inputs() && !node.inputs[static_cast<std::size_t>(i)].empty();

@@ -119,8 +119,9 @@ std::uint16_t float_to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// The last bit of a number with exponent e is worth 2^(e-10), but never less than 2^-24; rounding in
-// units of it is rounding to f16. A carry out of the fraction runs into the exponent, as it should.
+// The last bit of a number with exponent e is worth 2^(e-10), but never less than 2^-24; rounding
+// in units of it is rounding to f16. A carry out of the fraction runs into the exponent, as it
+// should.
 std::uint16_t float_to_f16(float value) {
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) {

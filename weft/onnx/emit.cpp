@@ -103,8 +103,8 @@ ValueId broadcast(Builder& b, ValueId x, const Shape& shape) {
 ValueId as_suffix(Builder& b, ValueId x, const Shape& shape) {
   Shape own = b.type(x).shape;
   own.erase(own.begin(), std::ranges::find_if(own, [](Dim d) { return d != Dim(1); }));
-  const bool fits = own.size() <= shape.size() &&
-                    std::equal(own.rbegin(), own.rend(), shape.rbegin());
+  const bool fits =
+      own.size() <= shape.size() && std::equal(own.rbegin(), own.rend(), shape.rbegin());
   return fits ? reshape(b, x, own) : broadcast(b, x, shape);
 }
 
@@ -160,17 +160,19 @@ ValueId reduce(Builder& b, std::string_view function, ValueId x, const Ints& dim
   if (dims.empty()) {
     return x;
   }
-  return b.emit("reduce", {x},
-                {{"function", std::string(function)},
-                 {"dims", dims},
-                 {"keep", std::int64_t{keep ? 1 : 0}}},
-                function);
+  return b.emit(
+      "reduce", {x},
+      {{"function", std::string(function)}, {"dims", dims}, {"keep", std::int64_t{keep ? 1 : 0}}},
+      function);
 }
 
 ValueId slice(Builder& b, ValueId x, int dim, std::int64_t start, std::int64_t size,
               std::int64_t step) {
   const Shape& shape = b.type(x).shape;
   const auto d = static_cast<std::size_t>(dim);
+  if (d >= shape.size()) {
+    throw Unsupported{fmt::format("a shape {} with fewer dims than it needs", format_shape(shape))};
+  }
   if (start == 0 && step == 1 && shape[d] == Dim(size)) {
     return x;
   }

@@ -120,13 +120,13 @@ void range_fold(const Call& call) {
   const Known& delta = call.known(2, "the step");
   const double steps = std::ceil((limit.number(0) - start.number(0)) / delta.number(0));
   call.need(std::isfinite(steps), "a range without end");
-  const std::int64_t n =
-      checked_elements({std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(steps, 1e15)))});
+  const std::int64_t n = checked_elements(
+      {std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(steps, 1e15)))});
   Known result{.element = start.element, .dims = {n}, .reals = {}, .wholes = {}};
   for (std::int64_t i = 0; i < n; ++i) {
     if (is_real(start.element)) {
-      result.reals.push_back(round_to(
-          start.reals[0] + static_cast<double>(i) * delta.reals.at(0), start.element));
+      result.reals.push_back(
+          round_to(start.reals[0] + static_cast<double>(i) * delta.reals.at(0), start.element));
     } else {
       result.wholes.push_back({start.whole(0) + i * delta.whole(0), false});
     }
@@ -189,45 +189,123 @@ void cast_fold(const Call& call) {
 
 // ---- the functions
 
-double add_r(double x, double y) { return x + y; }
-double sub_r(double x, double y) { return x - y; }
-double mul_r(double x, double y) { return x * y; }
-double div_r(double x, double y) { return x / y; }
-double pow_r(double x, double y) { return std::pow(x, y); }
-double max_r(double x, double y) { return x < y ? y : x; }
-double min_r(double x, double y) { return y < x ? y : x; }
-double or_r(double, double) { throw Error(Blame::input, "a logical operator of reals"); }
-Whole add_w(Whole x, Whole y) { return x + y; }
-Whole sub_w(Whole x, Whole y) { return x - y; }
-Whole mul_w(Whole x, Whole y) { return x * y; }
-Whole div_w(Whole x, Whole y) { return x / y; }
-Whole max_w(Whole x, Whole y) { return order(x, y) < 0 ? y : x; }
-Whole min_w(Whole x, Whole y) { return order(y, x) < 0 ? y : x; }
-Whole and_w(Whole x, Whole y) { return {x.n != 0 && y.n != 0 ? 1 : 0, false}; }
-Whole or_w(Whole x, Whole y) { return {x.n != 0 || y.n != 0 ? 1 : 0, false}; }
-Whole xor_w(Whole x, Whole y) { return {(x.n != 0) != (y.n != 0) ? 1 : 0, false}; }
-bool equal(int o) { return o == 0; }
-bool less(int o) { return o < 0; }
-bool greater(int o) { return o > 0; }
-bool at_most(int o) { return o <= 0; }
-bool at_least(int o) { return o >= 0; }
-double neg_r(double x) { return -x; }
-double abs_r(double x) { return std::abs(x); }
-double sqrt_r(double x) { return std::sqrt(x); }
-double exp_r(double x) { return std::exp(x); }
-double log_r(double x) { return std::log(x); }
-double floor_r(double x) { return std::floor(x); }
-double ceil_r(double x) { return std::ceil(x); }
-double round_r(double x) { return std::nearbyint(x); }
-double cos_r(double x) { return std::cos(x); }
-double sin_r(double x) { return std::sin(x); }
-double invert_r(double x) { return 1 / x; }
-double sign_r(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-double never_r(double) { throw Error(Blame::input, "Not of reals"); }
-std::int64_t neg_w(std::int64_t x) { return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)); }
-std::int64_t abs_w(std::int64_t x) { return x < 0 ? neg_w(x) : x; }
-std::int64_t sign_w(std::int64_t x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
-std::int64_t not_w(std::int64_t x) { return x == 0 ? 1 : 0; }
+double add_r(double x, double y) {
+  return x + y;
+}
+double sub_r(double x, double y) {
+  return x - y;
+}
+double mul_r(double x, double y) {
+  return x * y;
+}
+double div_r(double x, double y) {
+  return x / y;
+}
+double pow_r(double x, double y) {
+  return std::pow(x, y);
+}
+double max_r(double x, double y) {
+  return x < y ? y : x;
+}
+double min_r(double x, double y) {
+  return y < x ? y : x;
+}
+double or_r(double, double) {
+  throw Error(Blame::input, "a logical operator of reals");
+}
+Whole add_w(Whole x, Whole y) {
+  return x + y;
+}
+Whole sub_w(Whole x, Whole y) {
+  return x - y;
+}
+Whole mul_w(Whole x, Whole y) {
+  return x * y;
+}
+Whole div_w(Whole x, Whole y) {
+  return x / y;
+}
+Whole max_w(Whole x, Whole y) {
+  return order(x, y) < 0 ? y : x;
+}
+Whole min_w(Whole x, Whole y) {
+  return order(y, x) < 0 ? y : x;
+}
+Whole and_w(Whole x, Whole y) {
+  return {x.n != 0 && y.n != 0 ? 1 : 0, false};
+}
+Whole or_w(Whole x, Whole y) {
+  return {x.n != 0 || y.n != 0 ? 1 : 0, false};
+}
+Whole xor_w(Whole x, Whole y) {
+  return {(x.n != 0) != (y.n != 0) ? 1 : 0, false};
+}
+bool equal(int o) {
+  return o == 0;
+}
+bool less(int o) {
+  return o < 0;
+}
+bool greater(int o) {
+  return o > 0;
+}
+bool at_most(int o) {
+  return o <= 0;
+}
+bool at_least(int o) {
+  return o >= 0;
+}
+double neg_r(double x) {
+  return -x;
+}
+double abs_r(double x) {
+  return std::abs(x);
+}
+double sqrt_r(double x) {
+  return std::sqrt(x);
+}
+double exp_r(double x) {
+  return std::exp(x);
+}
+double log_r(double x) {
+  return std::log(x);
+}
+double floor_r(double x) {
+  return std::floor(x);
+}
+double ceil_r(double x) {
+  return std::ceil(x);
+}
+double round_r(double x) {
+  return std::nearbyint(x);
+}
+double cos_r(double x) {
+  return std::cos(x);
+}
+double sin_r(double x) {
+  return std::sin(x);
+}
+double invert_r(double x) {
+  return 1 / x;
+}
+double sign_r(double x) {
+  return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+double never_r(double) {
+  throw Error(Blame::input, "Not of reals");
+}
+std::int64_t neg_w(std::int64_t x) {
+  return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x));
+}
+std::int64_t abs_w(std::int64_t x) {
+  return x < 0 ? neg_w(x) : x;
+}
+std::int64_t sign_w(std::int64_t x) {
+  return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+std::int64_t not_w(std::int64_t x) {
+  return x == 0 ? 1 : 0;
+}
 
 }  // namespace
 
@@ -239,8 +317,8 @@ Known converted(const Known& x, Element to) {
     } else if (is_real(x.element)) {
       const double value = x.reals[static_cast<std::size_t>(i)];
       const bool fits = std::abs(value) < 9.2e18;  // what does not fit has no meaning in ONNX
-      const std::int64_t cut = fits ? static_cast<std::int64_t>(value)
-                                    : std::numeric_limits<std::int64_t>::min();
+      const std::int64_t cut =
+          fits ? static_cast<std::int64_t>(value) : std::numeric_limits<std::int64_t>::min();
       result.wholes.push_back({to == Element::boolean ? (value != 0 ? 1 : 0) : wrap_to(cut, to)});
     } else {
       const Whole value = x.wholes[static_cast<std::size_t>(i)];

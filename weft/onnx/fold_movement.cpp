@@ -182,8 +182,8 @@ void reshape_fold(const Call& call) {
   for (const std::int64_t n : x.dims) {
     from.push_back({n, false});
   }
-  const std::vector<Whole> sizes = reshaped_sizes(from, call.known(1, "the shape").wholes,
-                                                  call.whole("allowzero", 0) != 0);
+  const std::vector<Whole> sizes =
+      reshaped_sizes(from, call.known(1, "the shape").wholes, call.whole("allowzero", 0) != 0);
   Ints dims;
   for (const Whole n : sizes) {
     call.need(!n.batched, "to a shape with the batch");
@@ -370,9 +370,7 @@ SliceRange slice_range(std::int64_t length, std::int64_t start, std::int64_t end
   const std::int64_t last = place(end, forward ? 0 : -1, forward ? length : length - 1);
   const std::int64_t span = forward ? last - first : first - last;
   const std::int64_t stride = forward ? step : -step;
-  return {.start = first,
-          .size = span <= 0 ? 0 : (span - 1) / stride + 1,
-          .step = step};
+  return {.start = first, .size = span <= 0 ? 0 : (span - 1) / stride + 1, .step = step};
 }
 
 Ints sorted_axes(const Call& call, const Ints& axes, int rank) {

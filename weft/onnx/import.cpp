@@ -12,8 +12,8 @@ std::string OnnxRefusal::text() const {
   constexpr std::size_t kShown = 5;
   std::vector<std::string> parts;
   for (const auto& [what, names] : nodes) {
-    std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(
-                                                                       std::min(kShown, names.size())));
+    std::vector<std::string> shown(
+        names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
     if (names.size() > kShown) {
       shown.emplace_back("…");
     }

@@ -13,8 +13,8 @@ namespace weft {
 struct OnnxOptions {
   DType dtype = DType::f32;   // what ONNX's float becomes
   std::int64_t sequence = 0;  // the length of every dim that has a name and is not the batch
-  /// Inputs are named and laid out as the runtime fills them: x (images with channels last), tokens.
-  /// Otherwise they keep names and layouts.
+  /// Inputs are named and laid out as the runtime fills them: x (images with channels last),
+  /// tokens. Otherwise they keep names and layouts.
   bool for_training = true;
   /// Inputs that are constants, by name.
   std::map<std::string, onnx_import::Known> constants = {};
@@ -39,7 +39,7 @@ struct OnnxOutput {
 
 struct OnnxModel {
   Graph forward = {};
-  std::vector<OnnxOutput> outputs = {};            // of the file, in order
+  std::vector<OnnxOutput> outputs = {};             // of the file, in order
   std::map<std::string, OnnxInitial> initial = {};  // by parameter
   std::int64_t classes = 0;                         // of a cross entropy
   std::int64_t sequence = 0;                        // tokens of a sample; 0: none

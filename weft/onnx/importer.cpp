@@ -1,12 +1,13 @@
 // The walk over the nodes of a file. Every value of the file is an Operand, which is turned into
-// numbers or into a value of our graph when a node asks for it: so weights that only shapes are taken
-// of, masks that nobody reads and layouts that nobody needs leave no trace.
+// numbers or into a value of our graph when a node asks for it: so weights that only shapes are
+// taken of, masks that nobody reads and layouts that nobody needs leave no trace.
 #include "weft/onnx/importer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "weft/base/error.h"
 #include "weft/onnx/call.h"
@@ -45,11 +46,8 @@ bool Operand::is_constant() const {
 
 Importer::Importer(const ModelFile& file, const OnnxOptions& options, const OpTable& ops,
                    OnnxModel& model, OnnxRefusal& refusal)
-    : file_(file),
-      options_(options),
-      model_(model),
-      refusal_(refusal),
-      build_(model.forward, ops) {}
+    : file_(file), options_(options), model_(model), refusal_(refusal), build_(model.forward, ops) {
+}
 
 void Importer::run() {
   build_.set_scope("inputs");
@@ -128,6 +126,23 @@ Shape Importer::input_shape(const FileValue& input) const {
   return shape;
 }
 
+bool Importer::refuse_input(const FileValue& input, const Shape& shape) {
+  std::string what;
+  if (!input.other_kind.empty() || !has_dtype(input.element)) {
+    what = fmt::format("input of type {}",
+                       input.other_kind.empty() ? element_name(input.element) : input.other_kind);
+  } else if (std::ranges::any_of(shape, [](Dim dim) { return dim.size <= 0; })) {
+    what = "tensor without elements";
+  } else if (shape.size() > kMostDims) {
+    what = fmt::format("tensor of {} dims", shape.size());
+  } else {
+    return false;
+  }
+  refusal_.nodes[what].push_back(input.name);
+  refused_.insert(input.name);
+  return true;
+}
+
 void Importer::define_input(const FileValue& input) {
   Operand operand;
   operand.name = input.name;
@@ -141,38 +156,41 @@ void Importer::define_input(const FileValue& input) {
     define(std::move(operand));
     return;
   }
-  if (!input.other_kind.empty() || !has_dtype(input.element)) {
-    const std::string kind = input.other_kind.empty() ? std::string(element_name(input.element))
-                                                      : input.other_kind;
-    refusal_.nodes[fmt::format("input of type {}", kind)].push_back(input.name);
-    refused_.insert(input.name);
+  if (refuse_input(input, {})) {
     return;
   }
   operand.shape = input_shape(input);
-  require(operand.shape.size() <= kMostDims, "input '{}' has {} dims; at most {} can be computed",
-          input.name, operand.shape.size(), kMostDims);
-  for (const Dim dim : operand.shape) {
-    if (dim.size <= 0) {
-      refusal_.nodes["tensor without elements"].push_back(input.name);
-      refused_.insert(input.name);
-      return;
-    }
+  if (refuse_input(input, operand.shape)) {
+    return;
   }
-  if (!options_.for_training) {
-    operand.plain = build_.input(input.name, {operand.shape, dtype(operand.element)});
-  } else if (is_real(operand.element)) {
-    require(operand.rank() > 0, "input '{}' is a number, not a batch of samples", input.name);
-    const bool image = operand.rank() == 4;
-    const Shape laid = image ? permuted(operand.shape, to_channels_last(4)) : operand.shape;
-    const ValueId x = build_.input("x", {laid, dtype(operand.element)});
-    (image ? operand.channels_last : operand.plain) = x;
+  if (options_.for_training) {
+    fill_from_data(operand);
   } else {
-    require(operand.rank() == 2 && operand.element == Element::i64,
-            "input '{}' holds whole numbers, but is not [batch, sequence] of int64", input.name);
-    operand.plain = build_.input("tokens", {operand.shape, DType::i64});
-    model_.sequence = operand.shape[1].size;
+    operand.plain = build_.input(input.name, {operand.shape, dtype(operand.element)});
   }
   define(std::move(operand));
+}
+
+// The runtime knows inputs by the names of what they hold.
+void Importer::fill_from_data(Operand& input) {
+  const bool real = is_real(input.element);
+  const std::string name = real ? "x" : "tokens";
+  for (const Value& other : model_.forward.values) {
+    require(other.name != name,
+            "input '{}': data can fill one floating input (x) and one of whole numbers (tokens)",
+            input.name);
+  }
+  if (!real) {
+    require(input.rank() == 2 && input.element == Element::i64,
+            "input '{}' holds whole numbers, but is not [batch, sequence] of int64", input.name);
+    input.plain = build_.input(name, {input.shape, DType::i64});
+    model_.sequence = input.shape[1].size;
+    return;
+  }
+  require(input.rank() > 0, "input '{}' is a number, not a batch of samples", input.name);
+  const bool image = input.rank() == 4;
+  const Shape laid = image ? permuted(input.shape, to_channels_last(4)) : input.shape;
+  (image ? input.channels_last : input.plain) = build_.input(name, {laid, dtype(input.element)});
 }
 
 // ---- nodes
@@ -231,6 +249,8 @@ void Importer::run_node(const FileNode& node) {
       throw;
     }
     refuse(node, error.what());
+  } catch (const std::out_of_range&) {
+    refuse(node, "numbers or names that are missing");
   }
 }
 
@@ -291,16 +311,16 @@ ValueId Importer::parameter(const Operand& x, FileTensor tensor, bool trained, D
 ValueId Importer::constant(const Operand& x) {
   const Known& known = *x.known;
   if (known.elements() == 0 || known.mentions_batch()) {
-    throw Unsupported{fmt::format("'{}' {}", x.name,
-                                  known.elements() == 0 ? "has no elements"
-                                                        : "depends on the batch size")};
+    throw Unsupported{
+        fmt::format("'{}' {}", x.name,
+                    known.elements() == 0 ? "has no elements" : "depends on the batch size")};
   }
   const DType kept = dtype(x.element);
   if (known.is_splat() && std::isfinite(known.number(0))) {
     return broadcast(build_, scalar(build_, known.number(0), kept), x.shape);
   }
   FileTensor tensor;
-  tensor.element = is_real(x.element)             ? Element::f64
+  tensor.element = is_real(x.element)              ? Element::f64
                    : x.element == Element::boolean ? Element::u8
                                                    : x.element;
   tensor.dims = known.dims;

@@ -15,9 +15,9 @@ struct Unsupported {
   std::string reason;
 };
 
-/// A value of the ONNX graph: known numbers, a tensor of the file, or a value of our graph, in ONNX's
-/// order of dims or with channels last ([b,c,h,w] as [b,h,w,c]). What is there is made into what is
-/// asked for, once.
+/// A value of the ONNX graph: known numbers, a tensor of the file, or a value of our graph, in
+/// ONNX's order of dims or with channels last ([b,c,h,w] as [b,h,w,c]). What is there is made into
+/// what is asked for, once.
 struct Operand {
   std::string name = {};
   Element element = Element::undefined;
@@ -70,6 +70,8 @@ class Importer {
   void define_initializers(const FileGraph& graph);
   void define_inputs();
   void define_input(const FileValue& input);
+  [[nodiscard]] bool refuse_input(const FileValue& input, const Shape& shape);
+  void fill_from_data(Operand& input);
   [[nodiscard]] Shape input_shape(const FileValue& input) const;
   void run_node(const FileNode& node);
   void refuse(const FileNode& node, const std::string& reason);
@@ -87,9 +89,9 @@ class Importer {
   std::map<std::string, Operand, std::less<>> operands_;
   std::set<std::string> refused_;  // values that nodes which cannot be imported would give
   std::set<std::string, std::less<>> layers_;
-  std::string layer_;         // of the file's nodes
-  std::string scope_layer_;   // the same, made unique
-  int depth_ = 0;             // of subgraphs
+  std::string layer_;        // of the file's nodes
+  std::string scope_layer_;  // the same, made unique
+  int depth_ = 0;            // of subgraphs
   ValueId sample_share_ = -1;
   std::int64_t folded_ = 0;  // elements of constants
 };

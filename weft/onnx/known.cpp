@@ -14,8 +14,8 @@ namespace weft::onnx_import {
 namespace {
 
 [[noreturn]] void depends_on_batch(std::string_view what, Whole a, Whole b) {
-  throw Error(Blame::input, fmt::format("{} {} {} depends on the batch size", to_text(a), what,
-                                        to_text(b)));
+  throw Error(Blame::input,
+              fmt::format("{} {} {} depends on the batch size", to_text(a), what, to_text(b)));
 }
 
 // Arithmetic of files wraps around rather than being undefined.
@@ -45,8 +45,7 @@ Whole operator*(Whole a, Whole b) {
   if (a.batched && b.batched) {
     depends_on_batch("times", a, b);
   }
-  const std::int64_t n =
-      wrapped(static_cast<std::uint64_t>(a.n) * static_cast<std::uint64_t>(b.n));
+  const std::int64_t n = wrapped(static_cast<std::uint64_t>(a.n) * static_cast<std::uint64_t>(b.n));
   return {n, n != 0 && (a.batched || b.batched)};
 }
 
@@ -104,8 +103,8 @@ std::int64_t Known::elements() const {
 }
 
 std::int64_t Known::whole(std::int64_t i) const {
-  const Whole x = is_real(element) ? Whole{static_cast<std::int64_t>(reals.at(i)), false}
-                                   : wholes.at(i);
+  const Whole x =
+      is_real(element) ? Whole{static_cast<std::int64_t>(reals.at(i)), false} : wholes.at(i);
   require(!x.batched, "a number is needed that does not depend on the batch size, not {}",
           to_text(x));
   return x.n;

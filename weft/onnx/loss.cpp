@@ -1,11 +1,11 @@
 // The loss of a model whose file ends with its outputs.
 //
-//   cross-entropy:NAME   logits [b,c], [b,s,c], or of an image [b,c,h,w]; labels [b], [b,s], [b,h,w]
-//   mse:NAME             the mean of (y - targets)^2
-//   sum:NAME             the sum of all elements: for a file that computes its loss itself
+//   cross-entropy:NAME   logits [b,c], [b,s,c], or of an image [b,c,h,w]; labels [b], [b,s],
+//   [b,h,w] mse:NAME             the mean of (y - targets)^2 sum:NAME             the sum of all
+//   elements: for a file that computes its loss itself
 //
-// A step may run as several micro-batches, whose losses are added up: means are sums times 1 over the
-// number of the whole step.
+// A step may run as several micro-batches, whose losses are added up: means are sums times 1 over
+// the number of the whole step.
 #include "weft/onnx/loss.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,8 @@ ValueId cross_entropy(Importer& importer, Operand& output) {
           "--loss cross-entropy:{}: it is {}, not logits such as [batch, classes]", output.name,
           format_shape(output.shape));
   Builder& b = importer.build();
-  const ValueId logits = output.rank() == 4 ? importer.channels_last(output) : importer.plain(output);
+  const ValueId logits =
+      output.rank() == 4 ? importer.channels_last(output) : importer.plain(output);
   Shape shape = b.type(logits).shape;
   importer.model().classes = shape.back().size;
   importer.model().vocabulary = shape.back().size;
@@ -42,9 +43,9 @@ ValueId cross_entropy(Importer& importer, Operand& output) {
                 {{"ignore", std::int64_t{-100}}});
 }
 
-// sample_share / samples of the micro-batch = 1 / samples of the step; the first is what the runtime
-// fills in for any number of micro-batches, so the sum is divided by the features of a sample here
-// and by the samples through inv_count.
+// sample_share / samples of the micro-batch = 1 / samples of the step; the first is what the
+// runtime fills in for any number of micro-batches, so the sum is divided by the features of a
+// sample here and by the samples through inv_count.
 ValueId mean_squares(Importer& importer, Operand& output) {
   require(output.rank() >= 1 && is_real(output.element),
           "--loss mse:{}: it is {}, not a batch of numbers", output.name,

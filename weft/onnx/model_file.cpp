@@ -150,7 +150,8 @@ FileTensor read_tensor(onnx::TensorProto& t, const Source& source) {
     tensor.outside = outside_bytes(t, needed, source);
     return tensor;
   }
-  tensor.bytes = t.has_raw_data() ? std::move(*t.mutable_raw_data()) : typed_bytes(t, tensor.element);
+  tensor.bytes =
+      t.has_raw_data() ? std::move(*t.mutable_raw_data()) : typed_bytes(t, tensor.element);
   require(static_cast<std::int64_t>(tensor.bytes.size()) == needed,
           "{} needs {} bytes for its shape, it has {}", what, needed, tensor.bytes.size());
   return tensor;

@@ -77,7 +77,8 @@ struct ModelFile {
 };
 
 /// The model in `bytes`. External tensors lie below `folder`; without one they are refused. Throws
-/// Error{input} beginning with `where` for anything that is no sound ONNX model of an opset up to 17.
+/// Error{input} beginning with `where` for anything that is no sound ONNX model of an opset up
+/// to 17.
 [[nodiscard]] ModelFile parse_model(std::string_view bytes, const std::string& folder,
                                     const std::string& where);
 /// A file with one tensor, as ONNX's test data has them.

@@ -22,27 +22,30 @@ struct Aligned {
   bool channels_last = false;
 };
 
-// A number that fills a tensor is one number here: the ops repeat it.
-ValueId plain_operand(const Call& call, int i) {
+// A number that fills a tensor is one number here, if another operand has the shape of the result.
+ValueId number_of(const Call& call, int i, int rank) {
   Operand& x = call.in(i);
   const Known* known = x.is_constant() && x.plain < 0 ? call.importer.numbers(x) : nullptr;
-  if (known != nullptr && known->is_splat() && !known->mentions_batch() &&
-      std::isfinite(known->number(0))) {
-    const ValueId number = scalar(call.b, known->number(0), call.importer.dtype(x.element));
-    return reshape(call.b, number, Shape(x.shape.size(), Dim(1)));
-  }
-  return call.value(i);
+  const bool one = known != nullptr && x.rank() < rank && known->is_splat() &&
+                   !known->mentions_batch() && std::isfinite(known->number(0));
+  return one ? scalar(call.b, known->number(0), call.importer.dtype(x.element)) : -1;
 }
 
-ValueId turned_operand(const Call& call, int i, int rank) {
-  Operand& x = call.in(i);
-  if (x.rank() == rank && x.channels_last >= 0) {
-    return x.channels_last;
-  }
-  const ValueId plain = plain_operand(call, i);
+/// `plain` turned to channels last; [c,1,1] is [1,1,c], a shape without the samples.
+ValueId turned(const Call& call, ValueId plain, int rank) {
   Shape shape = call.b.type(plain).shape;
   shape.insert(shape.begin(), static_cast<std::size_t>(rank) - shape.size(), Dim(1));
   return transpose(call.b, reshape(call.b, plain, shape), to_channels_last(rank));
+}
+
+ValueId operand(const Call& call, int i, int rank, bool channels_last) {
+  const ValueId number = number_of(call, i, rank);
+  if (number >= 0 || !channels_last) {
+    return number >= 0 ? number : call.value(i);
+  }
+  Operand& x = call.in(i);
+  return x.rank() == rank && x.channels_last >= 0 ? x.channels_last
+                                                  : turned(call, call.value(i), rank);
 }
 
 Aligned aligned(const Call& call, int first, int last) {
@@ -55,10 +58,8 @@ Aligned aligned(const Call& call, int first, int last) {
     const bool full = call.rank(i) == rank && rank >= 3;
     result.channels_last = result.channels_last || (full && lies_channels_last(call.in(i)));
   }
-  // A shape of which every operand has only a part ([b,c,1,1] and [c,h,w]) works in either layout.
   for (int i = first; i < last; ++i) {
-    result.values.push_back(result.channels_last ? turned_operand(call, i, rank)
-                                                 : plain_operand(call, i));
+    result.values.push_back(operand(call, i, rank, result.channels_last));
   }
   return result;
 }
@@ -157,10 +158,9 @@ void emit_flag(const Call& call) {
   const bool negative = call.whole("detect_negative", 1) != 0;
   ValueId y = unary(call.b, "isinf", x.values[0]);
   if (!(positive && negative)) {
-    const ValueId side = positive ? binary(call.b, "gt", x.values[0], 0)
-                                  : binary(call.b, "lt", x.values[0], 0);
-    y = positive || negative ? binary(call.b, "and", y, side)
-                             : binary(call.b, "xor", y, y);
+    const ValueId side =
+        positive ? binary(call.b, "gt", x.values[0], 0) : binary(call.b, "lt", x.values[0], 0);
+    y = positive || negative ? binary(call.b, "and", y, side) : binary(call.b, "xor", y, y);
   }
   give_aligned(call, y, Element::boolean, x.channels_last);
 }
@@ -176,8 +176,7 @@ void emit_identity(const Call& call) {
 }
 
 void emit_cast(const Call& call) {
-  const Element to = call.node.op == "CastLike" ? call.element(1)
-                                                : element_of(call.whole("to", 0));
+  const Element to = call.node.op == "CastLike" ? call.element(1) : element_of(call.whole("to", 0));
   const Element from = call.element(0);
   call.need(has_dtype(to), fmt::format("to {}", element_name(to)));
   const Aligned x = aligned(call, 0, 1);
@@ -196,10 +195,9 @@ void emit_clip(const Call& call) {
   ValueId y = x.values[0];
   const auto bound = [&](int i, std::string_view name, std::string_view function) {
     if (call.has(i)) {
-      const ValueId limit = call.is_known(i)
-                                ? scalar(call.b, call.known(i, name).number(0),
-                                         call.importer.dtype(call.element(0)))
-                                : call.value(i);
+      const ValueId limit = call.is_known(i) ? scalar(call.b, call.known(i, name).number(0),
+                                                      call.importer.dtype(call.element(0)))
+                                             : call.value(i);
       y = binary(call.b, function, y, limit);
     } else if (call.has_attr(name)) {
       y = binary(call.b, function, y, call.real(name, 0));
@@ -214,9 +212,8 @@ void emit_clip(const Call& call) {
 void emit_dropout(const Call& call) {
   const Aligned x = aligned(call, 0, 1);
   double p = call.has(1) ? call.known(1, "the ratio").number(0) : call.real("ratio", 0.5);
-  const bool training =
-      call.has(2) ? call.known(2, "training_mode").number(0) != 0
-                  : call.importer.opset() < 7 && call.whole("is_test", 0) == 0;
+  const bool training = call.has(2) ? call.known(2, "training_mode").number(0) != 0
+                                    : call.importer.opset() < 7 && call.whole("is_test", 0) == 0;
   p = training ? p : 0;
   ValueId y = x.values[0];
   if (p > 0) {
@@ -267,27 +264,32 @@ constexpr auto kBinary = std::to_array<BinaryOp>({
     {"Xor", "xor"},
 });
 
-// Until opset 6 a suffix had to be asked for: dims of the second operand begin at `axis` of the
-// first.
-void legacy_broadcast(const Call& call, Aligned& x) {
-  if (call.importer.opset() >= 7 || call.whole("broadcast", 0) == 0 || !call.has_attr("axis")) {
-    return;
-  }
-  call.need(!x.channels_last, "the broadcast of opset 6 on an image");
-  const int axis = call.axis(call.whole("axis", 0), call.rank(0));
+// Until opset 6 dims of the second operand began at `axis` of the first, if asked for; the slope of
+// PRelu was one of each channel.
+bool has_legacy_axis(const Call& call) {
+  const bool slopes = call.node.op == "PRelu" && call.rank(1) == 1 && call.shape(1)[0] != Dim(1);
+  const bool asked = call.whole("broadcast", 0) != 0 && call.has_attr("axis");
+  return call.importer.opset() < 7 && call.inputs() == 2 && (slopes || asked);
+}
+
+Aligned legacy_aligned(const Call& call) {
+  const int rank = call.rank(0);
+  const int axis = call.node.op == "PRelu" ? 1 : call.axis(call.whole("axis", 0), rank);
   Shape shape = call.shape(1);
-  call.need(axis + call.rank(1) <= call.rank(0), "an axis that does not fit");
-  shape.resize(static_cast<std::size_t>(call.rank(0) - axis), Dim(1));
-  x.values[1] = reshape(call.b, x.values[1], shape);
+  call.need(axis + call.rank(1) <= rank, "an axis that does not fit");
+  shape.resize(static_cast<std::size_t>(rank - axis), Dim(1));
+  const ValueId second = reshape(call.b, call.value(1), shape);
+  if (rank >= 3 && lies_channels_last(call.in(0))) {
+    return {{call.channels_last(0), turned(call, second, rank)}, true};
+  }
+  return {{call.value(0), second}, false};
 }
 
 void emit_binary(const Call& call) {
   const auto* op = std::ranges::find(kBinary, call.node.op, &BinaryOp::onnx);
-  Aligned x = aligned(call, 0, call.inputs());
-  if (call.inputs() == 2) {
-    legacy_broadcast(call, x);
-  }
-  ValueId y = x.values.at(0);
+  call.need(call.inputs() >= 1, "without operands");
+  const Aligned x = has_legacy_axis(call) ? legacy_aligned(call) : aligned(call, 0, call.inputs());
+  ValueId y = x.values[0];
   for (std::size_t i = 1; i < x.values.size(); ++i) {
     ValueId next = x.values[i];
     if (op->function == "pow" || op->function == "prelu") {
@@ -320,9 +322,9 @@ void emit_where(const Call& call) {
   Builder& b = call.b;
   Shape shape = common_shape(b.type(x.values[0]).shape, b.type(x.values[1]).shape);
   shape = common_shape(shape, b.type(x.values[2]).shape);
-  const ValueId y = b.emit("where", {broadcast(b, x.values[0], shape),
-                                     broadcast(b, x.values[1], shape),
-                                     broadcast(b, x.values[2], shape)});
+  const ValueId y =
+      b.emit("where", {broadcast(b, x.values[0], shape), broadcast(b, x.values[1], shape),
+                       broadcast(b, x.values[2], shape)});
   give_aligned(call, y, call.element(1), x.channels_last);
 }
 
@@ -330,10 +332,10 @@ void emit_where(const Call& call) {
 
 std::vector<OnnxOp> elementwise_ops() {
   std::vector<OnnxOp> ops = {
-      {"BitShift", emit_shift}, {"Cast", emit_cast},         {"CastLike", emit_cast},
-      {"Clip", emit_clip},      {"Dropout", emit_dropout},   {"Identity", emit_identity, 1},
-      {"IsInf", emit_flag},     {"IsNaN", emit_flag},        {"Mod", emit_mod},
-      {"Not", emit_flag, 1},    {"Relu", emit_relu},         {"Where", emit_where}};
+      {"BitShift", emit_shift}, {"Cast", emit_cast},       {"CastLike", emit_cast},
+      {"Clip", emit_clip},      {"Dropout", emit_dropout}, {"Identity", emit_identity, 1},
+      {"IsInf", emit_flag},     {"IsNaN", emit_flag},      {"Mod", emit_mod},
+      {"Not", emit_flag, 1},    {"Relu", emit_relu},       {"Where", emit_where}};
   for (const UnaryOp& op : kUnary) {
     const bool unchanged = op.onnx == "Softplus" || op.onnx == "Softsign";
     ops.push_back({op.onnx, emit_unary, unchanged ? 1 : 6});

@@ -68,20 +68,18 @@ void emit_scatter_elements(const Call& call) {
   const int axis = call.axis(call.whole("axis", 0), call.rank(0));
   for (int d = 0; d < call.rank(0); ++d) {
     const auto at = static_cast<std::size_t>(d);
-    call.need(call.rank(1) == call.rank(0) &&
-                  (d == axis || call.shape(1)[at] == call.shape(0)[at]),
+    call.need(call.rank(1) == call.rank(0) && (d == axis || call.shape(1)[at] == call.shape(0)[at]),
               "indices that do not cover the other dims");
   }
-  const ValueId y = call.b.emit(
-      "scatter_elements", {call.value(0), indices(call, 1), call.value(2)},
-      {{"dim", std::int64_t{axis}}, {"reduction", call.text("reduction", "none")}});
+  const ValueId y =
+      call.b.emit("scatter_elements", {call.value(0), indices(call, 1), call.value(2)},
+                  {{"dim", std::int64_t{axis}}, {"reduction", call.text("reduction", "none")}});
   call.give(0, y, call.element(0));
 }
 
 void emit_scatter_nd(const Call& call) {
-  const ValueId y =
-      call.b.emit("scatter_nd", {call.value(0), indices(call, 1), call.value(2)},
-                  {{"reduction", call.text("reduction", "none")}});
+  const ValueId y = call.b.emit("scatter_nd", {call.value(0), indices(call, 1), call.value(2)},
+                                {{"reduction", call.text("reduction", "none")}});
   call.give(0, y, call.element(0));
 }
 
@@ -108,8 +106,10 @@ void emit_one_hot(const Call& call) {
 // Only the shape of x matters.
 void emit_eye_like(const Call& call) {
   const Shape& shape = call.shape(0);
-  call.need(shape.size() == 2 && is_bound(shape), "of other than a matrix of known size");
   const std::int64_t k = call.whole("k", 0);
+  constexpr std::int64_t kMost = 1 << 30;
+  call.need(shape.size() == 2 && is_bound(shape) && k > -kMost && k < kMost,
+            "of other than a matrix of known size");
   const Element element =
       call.has_attr("dtype") ? element_of(call.whole("dtype", 1)) : call.element(0);
   call.need(is_real(element) || is_whole(element), "of strings");
@@ -190,8 +190,7 @@ void emit_reverse_sequence(const Call& call) {
   }
   Shape flat(shape.begin() + 1, shape.end());
   flat[0] = shape[0] * shape[1];
-  const ValueId y =
-      picked_entries(call, reshape(call.b, call.value(0), flat), 0, list_of(rows));
+  const ValueId y = picked_entries(call, reshape(call.b, call.value(0), flat), 0, list_of(rows));
   call.give(0, reshape(call.b, y, shape), call.element(0));
 }
 

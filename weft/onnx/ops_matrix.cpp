@@ -1,5 +1,5 @@
-// Products of matrices. A weight that stands transposed in the file is taken as it is stored: that is
-// what `linear` wants.
+// Products of matrices. A weight that stands transposed in the file is taken as it is stored: that
+// is what `linear` wants.
 #include <algorithm>
 
 #include "weft/onnx/call.h"
@@ -101,8 +101,7 @@ void emit_gemm(const Call& call) {
   Operand& right = call.in(1);
   const bool stored_turned = turned_b || right.swapped >= 0;
   if (!turned_a && alpha == 1 && stored_turned && !(turned_b && right.swapped >= 0)) {
-    std::vector<ValueId> inputs = {call.value(0),
-                                   turned_b ? call.value(1) : right.swapped};
+    std::vector<ValueId> inputs = {call.value(0), turned_b ? call.value(1) : right.swapped};
     const bool bias = call.has(2) && beta == 1 && call.rank(2) == 1 &&
                       call.shape(2)[0] == b.type(inputs[1]).shape[0];
     if (bias) {

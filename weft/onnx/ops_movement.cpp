@@ -9,6 +9,8 @@ namespace weft::onnx_import {
 
 namespace {
 
+constexpr std::int64_t kMostBlock = 1 << 20;  // so that no product overflows
+
 Shape shape_of(const std::vector<Whole>& sizes) {
   Shape shape;
   for (const Whole n : sizes) {
@@ -75,7 +77,8 @@ void emit_transpose(const Call& call) {
   Ints sorted = perm;
   std::ranges::sort(sorted);
   call.need(static_cast<int>(perm.size()) == x.rank() &&
-                std::ranges::adjacent_find(sorted) == sorted.end(),
+                std::ranges::adjacent_find(sorted) == sorted.end() &&
+                (sorted.empty() || (sorted.front() == 0 && sorted.back() == x.rank() - 1)),
             "a permutation of other dims");
   if (x.channels_last >= 0 && perm == to_channels_last(x.rank())) {
     call.give(0, x.channels_last, x.element);
@@ -176,8 +179,8 @@ void emit_split(const Call& call) {
     call.give(0, call.value(0), call.element(0));
     return;
   }
-  const std::vector<ValueId> parts = call.b.emit_all(
-      "split", {call.value(0)}, {{"dim", std::int64_t{axis}}, {"sizes", sizes}});
+  const std::vector<ValueId> parts =
+      call.b.emit_all("split", {call.value(0)}, {{"dim", std::int64_t{axis}}, {"sizes", sizes}});
   for (std::size_t i = 0; i < parts.size(); ++i) {
     call.give(static_cast<int>(i), parts[i], call.element(0));
   }
@@ -223,7 +226,7 @@ void emit_pad(const Call& call) {
   const auto rank = static_cast<std::size_t>(call.rank(0));
   call.need(pads.size() == 2 * rank, "pads of other dims");
   const std::string mode = call.text("mode", "constant");
-  const double value = call.has(2)        ? call.known(2, "the value").number(0)
+  const double value = call.has(2)              ? call.known(2, "the value").number(0)
                        : call.has_attr("value") ? call.real("value", 0)
                                                 : 0;
   const bool image = call.in(0).channels_last >= 0 && call.in(0).plain < 0;
@@ -251,10 +254,12 @@ void emit_pad(const Call& call) {
 void emit_depth_to_space(const Call& call) {
   const std::int64_t r = call.whole("blocksize", 0);
   const Shape& x = call.shape(0);
-  call.need(x.size() == 4 && r > 0 && x[1].size % (r * r) == 0, "channels that do not divide");
+  call.need(x.size() == 4 && r > 0 && r < kMostBlock && x[1].size % (r * r) == 0,
+            "channels that do not divide");
   const std::int64_t c = x[1].size / (r * r);
   const bool depth_first = call.text("mode", "DCR") == "DCR";
-  const Shape apart = depth_first ? Shape{x[0], r, r, c, x[2], x[3]} : Shape{x[0], c, r, r, x[2], x[3]};
+  const Shape apart =
+      depth_first ? Shape{x[0], r, r, c, x[2], x[3]} : Shape{x[0], c, r, r, x[2], x[3]};
   const Ints perm = depth_first ? Ints{0, 3, 4, 1, 5, 2} : Ints{0, 1, 4, 2, 5, 3};
   ValueId y = transpose(call.b, reshape(call.b, call.value(0), apart), perm);
   y = reshape(call.b, y, {x[0], c, x[2].size * r, x[3].size * r});
@@ -264,7 +269,7 @@ void emit_depth_to_space(const Call& call) {
 void emit_space_to_depth(const Call& call) {
   const std::int64_t r = call.whole("blocksize", 0);
   const Shape& x = call.shape(0);
-  call.need(x.size() == 4 && r > 0 && x[2].size % r == 0 && x[3].size % r == 0,
+  call.need(x.size() == 4 && r > 0 && r < kMostBlock && x[2].size % r == 0 && x[3].size % r == 0,
             "sides that do not divide");
   const Shape apart = {x[0], x[1], x[2].size / r, r, x[3].size / r, r};
   ValueId y = transpose(call.b, reshape(call.b, call.value(0), apart), {0, 3, 5, 1, 2, 4});
@@ -275,8 +280,8 @@ void emit_space_to_depth(const Call& call) {
 void emit_trilu(const Call& call) {
   const bool upper = call.whole("upper", 1) != 0;
   const std::int64_t k = call.has(1) ? call.known(1, "the diagonal").whole(0) : 0;
-  const ValueId y = call.b.emit("trilu", {call.value(0)},
-                                {{"upper", std::int64_t{upper ? 1 : 0}}, {"k", k}});
+  const ValueId y =
+      call.b.emit("trilu", {call.value(0)}, {{"upper", std::int64_t{upper ? 1 : 0}}, {"k", k}});
   call.give(0, y, call.element(0));
 }
 

@@ -24,8 +24,8 @@ void give_rows(const Call& call, ValueId y) {
   }
 }
 
-// The running statistic moves towards what the whole step saw: each micro-batch adds its part, by its
-// share of the samples. Outside of training there is one micro-batch, and no next step.
+// The running statistic moves towards what the whole step saw: each micro-batch adds its part, by
+// its share of the samples. Outside of training there is one micro-batch, and no next step.
 void update_statistic(const Call& call, int input, int output, ValueId seen, double momentum) {
   Builder& b = call.b;
   const ValueId old = call.importer.statistic(call.in(input));
@@ -58,8 +58,8 @@ void training_batch_norm(const Call& call, double eps) {
   const std::vector<ValueId> sums = b.emit_all("batch_norm_sums", {x}, {}, "sums");
   const std::vector<ValueId> moments =
       b.emit_all("batch_norm_moments", sums, {{"eps", eps}, {"dtype", wide(b, x)}}, "moments");
-  const ValueId y = b.emit(
-      "batch_norm", {x, moments[0], moments[1], sums[2], call.value(1), call.value(2)});
+  const ValueId y =
+      b.emit("batch_norm", {x, moments[0], moments[1], sums[2], call.value(1), call.value(2)});
   give_rows(call, y);
   const double momentum = 1 - call.real("momentum", 0.9);
   if (call.wants(1)) {
@@ -85,16 +85,15 @@ void emit_batch_norm(const Call& call) {
   const ValueId x = rows(call);
   const ValueId mean = call.importer.statistic(call.in(3));
   const ValueId variance = call.importer.statistic(call.in(4));
-  give_rows(call, b.emit("batch_norm_inference",
-                         {x, mean, variance, call.value(1), call.value(2)}, {{"eps", eps}}));
+  give_rows(call, b.emit("batch_norm_inference", {x, mean, variance, call.value(1), call.value(2)},
+                         {{"eps", eps}}));
 }
 
 void emit_instance_norm(const Call& call) {
   call.need(call.rank(0) >= 3 && call.rank(0) <= 5, "other than one to three spatial dims");
-  const ValueId y = call.b.emit_all("group_norm",
-                                    {call.channels_last(0), call.value(1), call.value(2)},
-                                    {{"groups", call.shape(0)[1].size},
-                                     {"eps", call.real("epsilon", 1e-5)}})[0];
+  const ValueId y =
+      call.b.emit_all("group_norm", {call.channels_last(0), call.value(1), call.value(2)},
+                      {{"groups", call.shape(0)[1].size}, {"eps", call.real("epsilon", 1e-5)}})[0];
   call.give_channels_last(0, y, call.element(0));
 }
 

@@ -2,7 +2,8 @@
 // rows of w (in), r (hidden) and two biases:
 //
 //   RNN    h' = tanh(x w + h r + bw + br)
-//   GRU    z, s = sigmoid(…);  n = tanh(x w + bw + (s h) r + br)         (linear_before_reset: s (h r + br))
+//   GRU    z, s = sigmoid(…);  n = tanh(x w + bw + (s h) r + br)         (linear_before_reset: s (h
+//   r + br))
 //          h' = (1 - z) n + z h
 //   LSTM   i, o, f = sigmoid(… + peephole c);  c' = f c + i tanh(…);  h' = o tanh(c')
 //
@@ -88,7 +89,7 @@ void check(const Call& call) {
   call.need(!call.has_attr("clip"), "with a clip");
   call.need(!call.has_attr("activations"), "with other activations");
   call.need(call.whole("input_forget", 0) == 0, "with coupled gates");
-  call.need(call.rank(0) == 3, "of other than sequences");
+  call.need(call.rank(0) == 3 && call.rank(1) == 3 && call.rank(2) == 3, "of other than sequences");
 }
 
 /// x as [steps, batch, in].
@@ -143,10 +144,10 @@ std::vector<ValueId> run(const Call& call, Direction& d, bool backwards) {
   std::vector<ValueId> states(d.from_x.size(), -1);
   for (std::size_t i = 0; i < states.size(); ++i) {
     const std::size_t t = backwards ? states.size() - 1 - i : i;
-    d.h = call.node.op == "LSTM"  ? lstm_step(b, d, d.from_x[t])
-          : call.node.op == "GRU" ? gru_step(b, d, d.from_x[t],
-                                             call.whole("linear_before_reset", 0) != 0)
-                                  : rnn_step(b, d, d.from_x[t]);
+    d.h = call.node.op == "LSTM" ? lstm_step(b, d, d.from_x[t])
+          : call.node.op == "GRU"
+              ? gru_step(b, d, d.from_x[t], call.whole("linear_before_reset", 0) != 0)
+              : rnn_step(b, d, d.from_x[t]);
     states[t] = d.h;
   }
   return states;

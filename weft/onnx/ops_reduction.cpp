@@ -180,21 +180,20 @@ void emit_hardmax(const Call& call) {
 
 void emit_arg(const Call& call) {
   const int axis = call.axis(call.whole("axis", 0), call.rank(0));
-  const ValueId y = arg_extreme(call.b, call.value(0), call.node.op == "ArgMax" ? "max" : "min",
-                                axis, call.whole("keepdims", 1) != 0,
-                                call.whole("select_last_index", 0) != 0);
+  const ValueId y =
+      arg_extreme(call.b, call.value(0), call.node.op == "ArgMax" ? "max" : "min", axis,
+                  call.whole("keepdims", 1) != 0, call.whole("select_last_index", 0) != 0);
   call.give(0, y, Element::i64);
 }
 
 void emit_top_k(const Call& call) {
   const std::int64_t k = call.has(1) ? call.known(1, "k").whole(0) : call.whole("k", 0);
   const int axis = call.axis(call.whole("axis", -1), call.rank(0));
-  const std::vector<ValueId> found =
-      call.b.emit_all("top_k", {call.value(0)},
-                      {{"k", k},
-                       {"dim", std::int64_t{axis}},
-                       {"largest", call.whole("largest", 1)},
-                       {"sorted", call.whole("sorted", 1)}});
+  const std::vector<ValueId> found = call.b.emit_all("top_k", {call.value(0)},
+                                                     {{"k", k},
+                                                      {"dim", std::int64_t{axis}},
+                                                      {"largest", call.whole("largest", 1)},
+                                                      {"sorted", call.whole("sorted", 1)}});
   call.give(0, found[0], call.element(0));
   call.give(1, found[1], Element::i64);
 }
@@ -230,9 +229,9 @@ std::vector<OnnxOp> reduction_ops() {
                              {"LpNormalization", emit_lp_normalization},
                              {"Softmax", emit_softmax},
                              {"TopK", emit_top_k}};
-  for (const char* name : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax",
-                           "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
-                           "ReduceSumSquare"}) {
+  for (const char* name :
+       {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+        "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}) {
     ops.push_back({name, emit_reduce});
   }
   return ops;

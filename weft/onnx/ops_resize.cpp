@@ -43,8 +43,8 @@ double place_of(const Rule& rule, const Axis& axis, std::int64_t i) {
     return (x + 0.5) / axis.scale;
   }
   if (rule.transform == "tf_crop_and_resize") {
-    return outputs > 1 ? axis.crop_begin * (inputs - 1) + x * (axis.crop_end - axis.crop_begin) *
-                                                              (inputs - 1) / (outputs - 1)
+    return outputs > 1 ? axis.crop_begin * (inputs - 1) +
+                             x * (axis.crop_end - axis.crop_begin) * (inputs - 1) / (outputs - 1)
                        : 0.5 * (axis.crop_begin + axis.crop_end) * (inputs - 1);
   }
   if (rule.transform == "pytorch_half_pixel" && outputs <= 1) {
@@ -82,7 +82,8 @@ bool is_outside(const Rule& rule, const Axis& axis, double place) {
 }
 
 Known matrix(const Call& call, const Rule& rule, const Axis& axis) {
-  Known m{.element = call.element(0), .dims = {axis.outputs, axis.inputs}, .reals = {}, .wholes = {}};
+  Known m{
+      .element = call.element(0), .dims = {axis.outputs, axis.inputs}, .reals = {}, .wholes = {}};
   m.reals.assign(static_cast<std::size_t>(checked_elements(m.dims)), 0);
   for (std::int64_t i = 0; i < axis.outputs; ++i) {
     const double place = place_of(rule, axis, i);
@@ -157,8 +158,8 @@ std::vector<Axis> axes_of(const Call& call) {
   for (std::size_t d = 0; d < rank; ++d) {
     const Dim dim = call.shape(0)[d];
     Axis axis{.dim = static_cast<int>(d), .inputs = dim.size};
-    axis.scale = sizes.empty() ? scales[d]
-                               : static_cast<double>(sizes[d]) / static_cast<double>(dim.size);
+    axis.scale =
+        sizes.empty() ? scales[d] : static_cast<double>(sizes[d]) / static_cast<double>(dim.size);
     const double exact = axis.scale * static_cast<double>(dim.size);
     call.need(exact >= 1 && exact < 1e9, "to no size");
     axis.outputs = sizes.empty() ? static_cast<std::int64_t>(std::floor(exact)) : sizes[d];
@@ -173,19 +174,19 @@ std::vector<Axis> axes_of(const Call& call) {
 
 void emit_resize(const Call& call) {
   const bool early = call.importer.opset() < 11;
-  Rule rule{.mode = call.text("mode", "nearest"),
-            .transform = call.text("coordinate_transformation_mode",
-                                   early ? "asymmetric" : "half_pixel"),
-            .rounding = call.text("nearest_mode", early ? "floor" : "round_prefer_floor"),
-            .cubic = call.real("cubic_coeff_a", -0.75),
-            .exclude_outside = call.whole("exclude_outside", 0) != 0,
-            .outside = call.real("extrapolation_value", 0)};
+  Rule rule{
+      .mode = call.text("mode", "nearest"),
+      .transform = call.text("coordinate_transformation_mode", early ? "asymmetric" : "half_pixel"),
+      .rounding = call.text("nearest_mode", early ? "floor" : "round_prefer_floor"),
+      .cubic = call.real("cubic_coeff_a", -0.75),
+      .exclude_outside = call.whole("exclude_outside", 0) != 0,
+      .outside = call.real("extrapolation_value", 0)};
   rule.mode = rule.mode == "bilinear" ? "linear" : rule.mode;
   call.need(rule.mode == "nearest" || is_real(call.element(0)), "of whole numbers");
   ValueId y = call.value(0);
   for (const Axis& axis : axes_of(call)) {
-    const bool crops = rule.transform == "tf_crop_and_resize" &&
-                       (axis.crop_begin != 0 || axis.crop_end != 1);
+    const bool crops =
+        rule.transform == "tf_crop_and_resize" && (axis.crop_begin != 0 || axis.crop_end != 1);
     if (axis.scale == 1 && !crops) {
       continue;
     }

@@ -41,10 +41,9 @@ std::vector<OnnxOp> structure_ops() {
 const std::map<std::string_view, OnnxOp>& onnx_ops() {
   static const std::map<std::string_view, OnnxOp> all = [] {
     std::map<std::string_view, OnnxOp> by_name;
-    for (const auto& group :
-         {elementwise_ops(), index_ops(), loss_ops(), matrix_ops(), movement_ops(),
-          normalisation_ops(), recurrent_ops(), reduction_ops(), resize_ops(), structure_ops(),
-          window_ops()}) {
+    for (const auto& group : {elementwise_ops(), index_ops(), loss_ops(), matrix_ops(),
+                              movement_ops(), normalisation_ops(), recurrent_ops(), reduction_ops(),
+                              resize_ops(), structure_ops(), window_ops()}) {
       for (const OnnxOp& op : group) {
         by_name.emplace(op.name, op);
       }

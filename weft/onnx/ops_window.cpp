@@ -21,7 +21,8 @@ Ints or_ones(const Ints& given, std::size_t dims) {
   return given.empty() ? Ints(dims, 1) : given;
 }
 
-// SAME: as many outputs as ceil(inputs / stride); what is missing is padded half before, half after.
+// SAME: as many outputs as ceil(inputs / stride); what is missing is padded half before, half
+// after.
 void pad_same(Sliding& s, bool upper) {
   for (std::size_t d = 0; d < s.sizes.size(); ++d) {
     const std::int64_t outputs = (s.sizes[d] + s.stride[d] - 1) / s.stride[d];
@@ -161,8 +162,7 @@ void emit_global_pool(const Call& call) {
 void emit_lp_pool(const Call& call) {
   const auto p = static_cast<double>(call.whole("p", 2));
   Builder& b = call.b;
-  const ValueId powers =
-      binary(b, "pow", unary(b, "abs", call.channels_last(0)), p);
+  const ValueId powers = binary(b, "pow", unary(b, "abs", call.channels_last(0)), p);
   ValueId sum = -1;
   if (call.node.op == "GlobalLpPool") {
     Ints dims;

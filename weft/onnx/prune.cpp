@@ -43,7 +43,9 @@ void prune(OnnxModel& model) {
       model.initial.erase(graph.values[v].name);
     }
   }
-  const auto rename = [&](ValueId& id) { id = id < 0 ? id : renamed[static_cast<std::size_t>(id)]; };
+  const auto rename = [&](ValueId& id) {
+    id = id < 0 ? id : renamed[static_cast<std::size_t>(id)];
+  };
   for (Node node : graph.nodes) {
     if (node.outputs.empty() || !needed[static_cast<std::size_t>(node.outputs[0])]) {
       continue;

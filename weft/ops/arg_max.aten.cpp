@@ -23,7 +23,7 @@ bool above(T a, T b) {
 
 template <typename T>
 bool before(T a, T b, bool largest) {
-  return largest ? above(widen(a), widen(b)) : above(widen(b), widen(a));
+  return largest ? above(as_number(a), as_number(b)) : above(as_number(b), as_number(a));
 }
 
 }  // namespace

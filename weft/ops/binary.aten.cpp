@@ -89,7 +89,7 @@ void fill_typed(at::Tensor& c, const at::Tensor& a, const at::Tensor& b, const F
   const T* second = b.data_ptr<T>();
   R* to = c.data_ptr<R>();
   for_suffix(a.numel(), b.numel(), [&](std::int64_t i, std::int64_t j) {
-    to[i] = static_cast<R>(f(widen(first[i]), widen(second[j])));
+    to[i] = static_cast<R>(f(as_number(first[i]), as_number(second[j])));
   });
 }
 
@@ -120,9 +120,10 @@ void fill_whole(at::Tensor& c, const at::Tensor& a, const at::Tensor& b, const F
   }
 }
 
-#define WEFT_FORMULA(fill, ...)                                      \
-  [](at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {      \
-    fill(c, a, b, []<typename T>([[maybe_unused]] T x, [[maybe_unused]] T y) { return __VA_ARGS__; }); \
+#define WEFT_FORMULA(fill, ...)                                                               \
+  [](at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {                               \
+    fill(c, a, b,                                                                             \
+         []<typename T>([[maybe_unused]] T x, [[maybe_unused]] T y) { return __VA_ARGS__; }); \
   }
 
 // A number that is none wins over every other, as in PyTorch.

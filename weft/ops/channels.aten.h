@@ -23,8 +23,8 @@ WEFT_INLINE inline void add(Sums& sums, const Pack<double>& x) {
   sums.low += x;
 }
 WEFT_INLINE inline void add_square(Sums& sums, const Pack<float>& x) {
-  Pack<double> low;
-  Pack<double> high;
+  Pack<double> low = {};
+  Pack<double> high = {};
   for (int i = 0; i < 4; ++i) {
     low[i] = static_cast<double>(x[i]);
     high[i] = static_cast<double>(x[i + 4]);

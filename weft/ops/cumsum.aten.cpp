@@ -22,7 +22,7 @@ Tensors cumsum_kernel(const KernelCall& call) {
         const std::int64_t entry = reverse ? lines.length - 1 - k : k;
         const std::int64_t at = lines.first(line) + entry * lines.inner;
         const auto before = sum;
-        sum += widen(from[at]);
+        sum += as_number(from[at]);
         to[at] = static_cast<T>(exclusive ? before : sum);
       }
     });

@@ -14,10 +14,6 @@
 // Kernels over f32, f64 and bf16: bf16 is computed in f32.
 namespace weft::ops {
 
-/// What numbers of type T are computed with.
-template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 WEFT_INLINE inline void load(Pack<float>& pack, const at::BFloat16* from, int count,
                              float rest = 0) {
   Pack<std::uint32_t> bits = {};

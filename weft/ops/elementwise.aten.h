@@ -40,7 +40,7 @@ void visit_any(const at::Tensor& x, const F& f) {
 }
 
 template <typename T>
-auto widen(T value) {
+auto as_number(T value) {
   return static_cast<at::opmath_type<T>>(value);
 }
 
@@ -51,7 +51,7 @@ void map_into(at::Tensor& y, const at::Tensor& x, const F& f) {
   Out* to = y.data_ptr<Out>();
   at::parallel_for(0, x.numel(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      to[i] = static_cast<Out>(f(widen(from[i])));
+      to[i] = static_cast<Out>(f(as_number(from[i])));
     }
   });
 }
@@ -64,7 +64,7 @@ void map_pairs_into(at::Tensor& z, const at::Tensor& x, const at::Tensor& y, con
   T* to = z.data_ptr<T>();
   at::parallel_for(0, x.numel(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      to[i] = static_cast<T>(f(widen(first[i]), widen(second[i])));
+      to[i] = static_cast<T>(f(as_number(first[i]), as_number(second[i])));
     }
   });
 }

@@ -84,9 +84,9 @@ void fold_groups(const Groups& groups, const at::Tensor& x, at::Tensor& y, const
   const T* from = x.data_ptr<T>();
   T* to = y.data_ptr<T>();
   for_groups(groups, [&](std::int64_t i, std::int64_t base) {
-    auto value = widen(from[base + groups.reduced[0]]);
+    auto value = as_number(from[base + groups.reduced[0]]);
     for (std::size_t j = 1; j < groups.reduced.size(); ++j) {
-      value = f(value, widen(from[base + groups.reduced[j]]));
+      value = f(value, as_number(from[base + groups.reduced[j]]));
     }
     to[i] = static_cast<T>(value);
   });
@@ -167,14 +167,14 @@ void others(const Groups& groups, std::int64_t base, const T* x, T dy, T* dx) {
   W product = 1;
   int zeros = 0;
   for (const std::int64_t at : groups.reduced) {
-    const W v = widen(x[base + at]);
+    const W v = as_number(x[base + at]);
     zeros += v == 0 ? 1 : 0;
     product *= v == 0 ? W(1) : v;
   }
   for (const std::int64_t at : groups.reduced) {
-    const W v = widen(x[base + at]);
+    const W v = as_number(x[base + at]);
     const W rest = zeros == 0 ? product / v : zeros == 1 && v == 0 ? product : W(0);
-    dx[base + at] = static_cast<T>(widen(dy) * rest);
+    dx[base + at] = static_cast<T>(as_number(dy) * rest);
   }
 }
 

@@ -31,9 +31,9 @@ struct Bf16 {
   std::uint16_t bits = 0;
 };
 
-/// The type in which a kernel computes with numbers stored as T.
+/// The type in which a kernel computes with numbers stored as T: f32 for those of two bytes.
 template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
+using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
 
 template <typename T>
 inline constexpr int kLanes = 32 / sizeof(Wide<T>);
@@ -69,6 +69,7 @@ WEFT_INLINE inline void load(P& pack, const T* from, int count, std::type_identi
     std::memcpy(&pack, from, sizeof(pack));
     return;
   }
+  pack = P{};
   for (int i = 0; i < kLanes<T>; ++i) {
     pack[i] = i < count ? from[i] : rest;
   }

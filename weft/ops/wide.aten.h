@@ -14,9 +14,6 @@
 
 namespace weft::ops {
 
-template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, at::BFloat16>, float, T>;
-
 /// As load and store of simd.h; bf16 is converted.
 template <typename T>
 WEFT_INLINE inline void load_wide(Pack<Wide<T>>& pack, const T* from, int count) {
