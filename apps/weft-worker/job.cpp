@@ -60,7 +60,7 @@ DatasetOptions data_options(const WorkerJob& job, const WorkerOptions& worker) {
   const auto shape_of = [&](const std::string& name) {
     for (const Value& value : job.model.forward.values) {
       if (value.kind == ValueKind::input && value.name == name) {
-        return bind(value.type.shape, 1);
+        return weft::bind(value.type.shape, 1);  // not std::bind, which is found too
       }
     }
     return Shape();

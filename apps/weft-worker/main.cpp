@@ -63,6 +63,9 @@ void add_options(CLI::App& app, WorkerOptions& o) {
   app.add_option("--schedule", o.schedule, "cosine, linear or constant")
       ->check(CLI::IsMember({"cosine", "linear", "constant"}));
   app.add_option("--warmup", o.warmup, "steps in which the learning rate rises");
+  app.add_option("--weights", o.weights,
+                 "begin from these weights: a safetensors file or a folder");
+  app.add_option("--keep", o.keep, "newest checkpoints that stay; 0: all");
   app.add_option("--save", o.save, "folder for checkpoints");
   app.add_option("--save-every", o.save_every, "steps between checkpoints; 0: at the end only");
   app.add_option("--resume", o.resume, "checkpoint, or a folder of them");

@@ -16,8 +16,10 @@ struct WorkerOptions {
   double learning_rate = -1;  // below 0: the optimizer's default
   std::string schedule = "constant";
   std::int64_t warmup = 0;
+  std::string weights;  // files to begin from instead of random numbers
   std::string save;
   std::int64_t save_every = 0;
+  std::int64_t keep = 0;  // newest checkpoints that stay; 0: all
   std::string resume;
   std::string dump;
   std::string trace;

@@ -22,6 +22,7 @@
 #include "weft/runtime/executor.h"
 #include "weft/runtime/learning_rate.h"
 #include "weft/store/read_ahead.h"
+#include "weights.h"
 
 namespace weft {
 namespace {
@@ -98,6 +99,9 @@ class Trainer {
     if (options_.resume.empty()) {
       executor_.initialise();
       load_initial_values(job_.model, job_.graph, executor_.stored());
+      if (!options_.weights.empty()) {
+        load_weights(options_.weights, job_.model, job_.graph, executor_.stored());
+      }
       return;
     }
     const std::string checkpoint = find_checkpoint(options_.resume);
@@ -119,6 +123,9 @@ class Trainer {
     const StepOptions how{.timeline = last && !options_.trace.empty(),
                           .gradients = last && !options_.dump.empty() ? &gradients_ : nullptr};
     StepResult result = executor_.run_step(input, how);
+    if (how.gradients != nullptr) {
+      last_batch_ = batch;
+    }
     peak_bytes_ = std::max(peak_bytes_, result.peak_memory_bytes);
     seconds_.push_back(result.seconds);
     report_step(step, result, batch);
@@ -180,9 +187,16 @@ class Trainer {
                      .model_hash = job_.plan.model.hash,
                      .data = job_.data->description(),
                      .batch = job_.plan.batch},
-                    executor_.stored(), communicator_);
+                    executor_.stored(), communicator_, [this](const std::string& folder) {
+                      export_weights(folder, communicator_.world(), job_.model, "", folder);
+                    });
+    if (communicator_.rank() == 0 && options_.keep > 0) {
+      keep_newest_checkpoints(options_.save, options_.keep);
+    }
   }
 
+  /// What tests compare with: parts of all ranks, and from rank 0 weights, gradients and inputs as
+  /// whole tensors under stored names.
   void dump() {
     std::filesystem::create_directories(options_.dump);
     std::vector<LocalTensor> parts = executor_.stored();
@@ -197,6 +211,16 @@ class Trainer {
     write_parts(options_.dump, communicator_.rank(), parts);
     if (executor_.reports_loss()) {
       write_file(options_.dump + "/losses.json", json{{"losses", losses_}}.dump() + "\n");
+    }
+    communicator_.barrier();
+    if (communicator_.rank() == 0) {
+      for (const auto& [suffix, name] :
+           {std::pair("", "weights"), std::pair(".grad", "gradients")}) {
+        const std::string folder = options_.dump + "/" + name;
+        std::filesystem::create_directories(folder);
+        export_weights(options_.dump, communicator_.world(), job_.model, suffix, folder);
+      }
+      write_inputs(options_.dump + "/inputs", job_.model, last_batch_);
     }
   }
 
@@ -230,6 +254,7 @@ class Trainer {
   std::vector<double> losses_;
   std::vector<double> seconds_;
   std::vector<KeptTensor> gradients_;
+  SampleBatch last_batch_;
 };
 
 }  // namespace

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "weft/base/error.h"
 #include "weft/runtime/dtypes.h"
+#include "weft/store/safetensors.h"
 #include "weft/store/shards.h"
 #include "weft/store/weights.h"
 
@@ -86,6 +88,28 @@ void export_weights(const std::string& shards, int ranks, const Model& model,
   write_weights(folder, layout,
                 [&](const std::string& parameter, const Box& box, const std::string& /*dtype*/,
                     std::span<std::byte> out) { reader.read(parameter + suffix, box, out); });
+}
+
+void write_inputs(const std::string& folder, const Model& model, const SampleBatch& batch) {
+  std::map<std::string, StoredTensor> tensors;
+  std::int64_t rows = batch.held.empty() ? batch.samples : 0;
+  for (const SampleRange& range : batch.held) {
+    rows += range.end - range.begin;
+  }
+  const auto add = [&](const std::string& name, const std::string& dtype, auto numbers) {
+    const auto value = std::ranges::find(model.forward.values, name, &Value::name);
+    if (value != model.forward.values.end() && value->kind == ValueKind::input) {
+      tensors[name] = {dtype, sizes_of(weft::bind(value->type.shape, rows)),
+                       std::as_bytes(numbers)};
+    }
+  };
+  add("tokens", "I64", std::span(batch.tokens));
+  add("decoder_tokens", "I64", std::span(batch.decoder_tokens));
+  add("labels", "I64", std::span(batch.labels));
+  add("x", "F32", std::span(batch.features));
+  add("targets", "F32", std::span(batch.targets));
+  std::filesystem::create_directories(folder);
+  write_safetensors(folder + "/inputs.safetensors", tensors, {});
 }
 
 }  // namespace weft

@@ -19,4 +19,7 @@ void load_weights(const std::string& path, const Model& model, const Graph& grap
 void export_weights(const std::string& shards, int ranks, const Model& model,
                     const std::string& suffix, const std::string& folder);
 
+/// Writes the rows of a batch that are here, a tensor for each input of the model.
+void write_inputs(const std::string& folder, const Model& model, const SampleBatch& batch);
+
 }  // namespace weft

@@ -30,8 +30,10 @@ struct TrainOptions {
   std::optional<double> lr;
   std::string schedule = "constant";
   std::int64_t warmup = 0;
+  std::string weights;
   std::string save;
   std::int64_t save_every = 0;
+  std::int64_t keep = 0;
   std::string resume;
   std::string log;
   std::string trace;
@@ -74,10 +76,14 @@ std::vector<std::string> worker_arguments(const TrainOptions& options, const Pla
     add("--eval-batches", fmt::format("{}", options.eval_batches));
   }
   add("--save", options.save);
+  add("--weights", options.weights);
   add("--resume", options.resume);
   add("--trace", options.trace);
   if (options.save_every > 0) {
     add("--save-every", fmt::format("{}", options.save_every));
+  }
+  if (options.keep > 0) {
+    add("--keep", fmt::format("{}", options.keep));
   }
   return words;
 }
@@ -215,6 +221,9 @@ void check_options(const TrainOptions& options) {
           "--schedule {}: known are cosine, linear and constant", options.schedule);
   require(options.warmup >= 0, "--warmup {}: a number of steps from 0", options.warmup);
   require(options.save_every >= 0, "--save-every {}: a number of steps", options.save_every);
+  require(options.keep >= 0, "--keep {}: a number of checkpoints", options.keep);
+  require(options.weights.empty() || options.resume.empty(),
+          "--weights begins anew and --resume goes on: give one of them");
   require(options.save_every == 0 || !options.save.empty(),
           "--save-every needs --save DIR: where to save");
 }
@@ -296,6 +305,9 @@ void add_train(CLI::App& app, Command& run) {
   command->add_option("--warmup", options->warmup, "steps in which the rate rises from 0");
   command->add_option("--save", options->save, "folder for checkpoints");
   command->add_option("--save-every", options->save_every, "steps between checkpoints");
+  command->add_option("--keep", options->keep, "newest checkpoints that stay (default: all)");
+  command->add_option("--weights", options->weights,
+                      "begin from these weights: a safetensors file or a folder with them");
   command->add_option("--resume", options->resume, "go on from a checkpoint, under any plan");
   command->add_option("--log", options->log, "a JSON line a step");
   command->add_option("--trace", options->trace, "write a measured trace of the last step");

@@ -59,7 +59,7 @@ void add_unary(std::vector<OpCase>& cases) {
   for (const char* f : {"abs", "clip", "neg", "sign", "square"}) {
     for (const DType dtype : {DType::i64, DType::i32}) {
       Attrs attrs = function(f);
-      attrs["alpha"] = 1.5;
+      attrs["alpha"] = 2.0;
       attrs["beta"] = 4.0;
       cases.push_back(
           {.op = "unary", .inputs = {{{7}, dtype}}, .attrs = attrs, .int_limit = 9, .note = f});

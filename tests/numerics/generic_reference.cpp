@@ -76,9 +76,11 @@ Tensors unary(const OpCall& call, const Tensors& in) {
   }
   const double alpha = number(call, "alpha");
   const double beta = number(call, "beta");
+  if (f == "clip") {
+    return {at::clamp(x, alpha, beta)};
+  }
   const at::Tensor zeros = at::zeros_like(x);
   const std::map<std::string, at::Tensor> others = {
-      {"clip", at::clamp(x, alpha, beta)},
       {"celu", at::clamp_min(x, 0) + at::clamp_max(alpha * (at::exp(x / alpha) - 1), 0)},
       {"elu", at::where(x > 0, x, alpha * (at::exp(x) - 1))},
       {"selu", beta * at::where(x > 0, x, alpha * (at::exp(x) - 1))},

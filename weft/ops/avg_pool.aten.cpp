@@ -33,42 +33,53 @@ std::vector<W> shares(const KernelCall& call, const Windows& windows) {
   return all;
 }
 
+// to[c] = the sum of from[neighbour, c] share[tap], where `tap` is the output pixel of the window.
+template <typename T>
+void weighted_sum(const T* from, std::int64_t channels, const std::vector<Neighbour>& list,
+                  const Wide<T>* share, T* to) {
+  using W = Wide<T>;
+  const Neighbour* const first = list.data();
+  const Neighbour* const last = first + list.size();
+  run_simd([=]() WEFT_INLINE {
+    for_packs<W>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
+      Pack<W> sum = {};
+      for (const Neighbour* n = first; n != last; ++n) {
+        Pack<W> value = {};
+        load(value, from + n->at * channels + c, count);
+        sum += value * share[n->tap];
+      }
+      store(to + c, sum, count);
+    });
+  });
+}
+
 template <typename T>
 Tensors forward(const KernelCall& call) {
-  using W = Wide<T>;
   const Windows windows = pool_windows(call.call.inputs[0], call.call.attrs, "avg_pool");
-  const std::vector<W> share = shares<W>(call, windows);
+  const std::vector<Wide<T>> share = shares<Wide<T>>(call, windows);
   const at::Tensor y = new_output(call, 0);
   const std::int64_t channels = y.size(-1);
   const auto pixels = static_cast<std::int64_t>(share.size());
   const T* const x = call.inputs[0].data_ptr<T>();
   T* const to = y.data_ptr<T>();
-  at::parallel_for(
-      0, y.size(0) * pixels, grain(channels), [&](std::int64_t begin, std::int64_t end) {
-        run_simd([&]() WEFT_INLINE {
-          for (std::int64_t i = begin; i < end; ++i) {
-            const Pixel pixel = output_pixel(windows, i);
-            for_packs<W>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
-              Pack<W> sum = {};
-              for_inputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
-                Pack<W> value;
-                load(value, x + at * channels + c, count);
-                sum += value;
-              });
-              sum *= share[static_cast<std::size_t>(i % pixels)];
-              store(to + i * channels + c, sum, count);
-            });
-          }
-        });
-      });
+  at::parallel_for(0, y.size(0) * pixels, grain(channels),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     std::vector<Neighbour> list;
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       list_inputs(windows, i, list);
+                       for (Neighbour& n : list) {
+                         n.tap = i % pixels;
+                       }
+                       weighted_sum(x, channels, list, share.data(), to + i * channels);
+                     }
+                   });
   return {y};
 }
 
 template <typename T>
 Tensors backward(const KernelCall& call) {
-  using W = Wide<T>;
   const Windows windows = pool_windows(call.call.outputs[0], call.call.attrs, "avg_pool_backward");
-  const std::vector<W> share = shares<W>(call, windows);
+  const std::vector<Wide<T>> share = shares<Wide<T>>(call, windows);
   const at::Tensor dx = new_output(call, 0);
   const std::int64_t channels = dx.size(-1);
   const auto pixels = static_cast<std::int64_t>(share.size());
@@ -76,20 +87,14 @@ Tensors backward(const KernelCall& call) {
   T* const to = dx.data_ptr<T>();
   const std::int64_t inputs = dx.size(0) * window_pixels_in(windows);
   at::parallel_for(0, inputs, grain(channels), [&](std::int64_t begin, std::int64_t end) {
-    run_simd([&]() WEFT_INLINE {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Pixel pixel = input_pixel(windows, i);
-        for_packs<W>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
-          Pack<W> sum = {};
-          for_outputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
-            Pack<W> value;
-            load(value, dy + at * channels + c, count);
-            sum += value * share[static_cast<std::size_t>(at % pixels)];
-          });
-          store(to + i * channels + c, sum, count);
-        });
+    std::vector<Neighbour> list;
+    for (std::int64_t i = begin; i < end; ++i) {
+      list_outputs(windows, i, list);
+      for (Neighbour& n : list) {
+        n.tap = n.at % pixels;
       }
-    });
+      weighted_sum(dy, channels, list, share.data(), to + i * channels);
+    }
   });
   return {dx};
 }

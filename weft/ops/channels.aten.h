@@ -7,17 +7,23 @@
 // so that the sum of squares may be told from the square of the sum.
 namespace weft::ops {
 
-/// Adds to the sums of two packs of doubles the lanes of a pack.
+/// A sum for each lane of a pack: of f64 in `low` alone.
 struct Sums {
   Pack<double> low = {};
   Pack<double> high = {};
 };
 
+WEFT_INLINE inline void widen(const Pack<float>& x, Pack<double>& low, Pack<double>& high) {
+  low = __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3), Pack<double>);
+  high = __builtin_convertvector(__builtin_shufflevector(x, x, 4, 5, 6, 7), Pack<double>);
+}
+
 WEFT_INLINE inline void add(Sums& sums, const Pack<float>& x) {
-  for (int i = 0; i < 4; ++i) {
-    sums.low[i] += static_cast<double>(x[i]);
-    sums.high[i] += static_cast<double>(x[i + 4]);
-  }
+  Pack<double> low = {};
+  Pack<double> high = {};
+  widen(x, low, high);
+  sums.low += low;
+  sums.high += high;
 }
 WEFT_INLINE inline void add(Sums& sums, const Pack<double>& x) {
   sums.low += x;
@@ -25,10 +31,7 @@ WEFT_INLINE inline void add(Sums& sums, const Pack<double>& x) {
 WEFT_INLINE inline void add_square(Sums& sums, const Pack<float>& x) {
   Pack<double> low = {};
   Pack<double> high = {};
-  for (int i = 0; i < 4; ++i) {
-    low[i] = static_cast<double>(x[i]);
-    high[i] = static_cast<double>(x[i + 4]);
-  }
+  widen(x, low, high);
   sums.low += low * low;
   sums.high += high * high;
 }
@@ -55,7 +58,7 @@ void add_moments(const T* x, std::int64_t rows, std::int64_t channels, double* s
         Sums first;
         Sums second;
         for (std::int64_t i = r; i < end; ++i) {
-          Pack<Wide<T>> value;
+          Pack<Wide<T>> value = {};
           load(value, x + i * channels + c, count);
           add(first, value);
           add_square(second, value);
@@ -78,13 +81,13 @@ void add_gradient_sums(const T* dy, const T* x, std::int64_t rows, std::int64_t 
       for_packs<Wide<T>>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
         Sums first;
         Sums second;
-        Pack<Wide<T>> centre;
-        Pack<Wide<T>> scale;
+        Pack<Wide<T>> centre = {};
+        Pack<Wide<T>> scale = {};
         load(centre, mean + c, count);
         load(scale, rstd + c, count);
         for (std::int64_t i = r; i < end; ++i) {
-          Pack<Wide<T>> d;
-          Pack<Wide<T>> n;
+          Pack<Wide<T>> d = {};
+          Pack<Wide<T>> n = {};
           load(d, dy + i * channels + c, count);
           load(n, x + i * channels + c, count);
           n = (n - centre) * scale * d;
@@ -116,8 +119,8 @@ void apply(const Affine<Wide<T>>& a, const T* x, std::int64_t rows, T* y) {
   run_simd([=]() WEFT_INLINE {
     for (std::int64_t i = 0; i < rows; ++i) {
       for_packs<Wide<T>>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
-        Pack<Wide<T>> value;
-        Pack<Wide<T>> of;
+        Pack<Wide<T>> value = {};
+        Pack<Wide<T>> of = {};
         load(value, x + i * channels + c, count);
         load(of, centre + c, count);
         value -= of;
@@ -150,9 +153,9 @@ void apply(const InputGradient<Wide<T>>& g, const T* dy, const T* x, std::int64_
   run_simd([=]() WEFT_INLINE {
     for (std::int64_t i = 0; i < rows; ++i) {
       for_packs<Wide<T>>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
-        Pack<Wide<T>> d;
-        Pack<Wide<T>> value;
-        Pack<Wide<T>> of;
+        Pack<Wide<T>> d = {};
+        Pack<Wide<T>> value = {};
+        Pack<Wide<T>> of = {};
         load(d, dy + i * channels + c, count);
         load(of, scale + c, count);
         d *= of;

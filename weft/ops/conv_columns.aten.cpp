@@ -92,8 +92,8 @@ void add_tap(const ConvSizes& s, bool weights_order, const W* row, std::int64_t 
     W* const target = to + g * channels;
     run_simd([=]() WEFT_INLINE {
       for_packs<W>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
-        Pack<W> sum;
-        Pack<W> term;
+        Pack<W> sum = {};
+        Pack<W> term = {};
         load(sum, target + c, count);
         load(term, from + c, count);
         sum += term;

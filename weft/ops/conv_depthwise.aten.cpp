@@ -29,30 +29,34 @@ TapWeights<T> tap_weights(const at::Tensor& w, const ConvSizes& s, const ConvMet
   return weights;
 }
 
-// y[pixel, c] = start[c] + sum over what `neighbours` gives for the pixel of x w; start may be
-// null.
-template <typename T, typename Neighbours>
+// y[pixel, c] = start[c] + sum over the pixel's neighbours of x w; start may be null.
+template <typename T, typename List>
 void weighted_sums(std::int64_t pixels, std::int64_t channels, const T* x, const T* w,
-                   const T* start, T* y, const Neighbours& neighbours) {
+                   const T* start, T* y, const List& list_neighbours) {
   at::parallel_for(0, pixels, grain(channels), [&](std::int64_t begin, std::int64_t end) {
-    run_simd([&]() WEFT_INLINE {
-      for (std::int64_t i = begin; i < end; ++i) {
-        for_packs<T>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
+    std::vector<Neighbour> list;
+    for (std::int64_t i = begin; i < end; ++i) {
+      list_neighbours(i, list);
+      const Neighbour* const first = list.data();
+      const Neighbour* const last = first + list.size();
+      T* const to = y + i * channels;
+      run_simd([=]() WEFT_INLINE {
+        for_packs<T>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
           Pack<T> sum = {};
           if (start != nullptr) {
             load(sum, start + c, count);
           }
-          neighbours(i, [&](std::int64_t tap, std::int64_t at) WEFT_INLINE {
-            Pack<T> a;
-            Pack<T> b;
-            load(a, x + at * channels + c, count);
-            load(b, w + tap * channels + c, count);
+          for (const Neighbour* n = first; n != last; ++n) {
+            Pack<T> a = {};
+            Pack<T> b = {};
+            load(a, x + n->at * channels + c, count);
+            load(b, w + n->tap * channels + c, count);
             sum += a * b;
-          });
-          store(y + i * channels + c, sum, count);
+          }
+          store(to + c, sum, count);
         });
-      }
-    });
+      });
+    }
   });
 }
 
@@ -65,10 +69,9 @@ template <typename T>
 Tensors forward(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
   const at::Tensor y = new_output(call, 0);
   const TapWeights<T> w = tap_weights<T>(call.inputs[1], s, m);
-  weighted_sums(s.rows(), s.channels, call.inputs[0].data_ptr<T>(), w.data, bias_of<T>(call),
-                y.data_ptr<T>(), [&s](std::int64_t i, const auto& body) WEFT_INLINE {
-                  for_inputs(s.windows, output_pixel(s.windows, i), body);
-                });
+  weighted_sums(
+      s.rows(), s.channels, call.inputs[0].data_ptr<T>(), w.data, bias_of<T>(call), y.data_ptr<T>(),
+      [&s](std::int64_t i, std::vector<Neighbour>& list) { list_inputs(s.windows, i, list); });
   return {y};
 }
 
@@ -76,32 +79,45 @@ template <typename T>
 Tensors input_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
   const at::Tensor dx = new_output(call, 0);
   const TapWeights<T> w = tap_weights<T>(call.inputs[1], s, m);
-  weighted_sums(s.batch * window_pixels_in(s.windows), s.channels, call.inputs[0].data_ptr<T>(),
-                w.data, bias_of<T>(call), dx.data_ptr<T>(),
-                [&s](std::int64_t i, const auto& body)
-                    WEFT_INLINE { for_outputs(s.windows, input_pixel(s.windows, i), body); });
+  weighted_sums(
+      s.batch * window_pixels_in(s.windows), s.channels, call.inputs[0].data_ptr<T>(), w.data,
+      bias_of<T>(call), dx.data_ptr<T>(),
+      [&s](std::int64_t i, std::vector<Neighbour>& list) { list_outputs(s.windows, i, list); });
   return {dx};
 }
 
-// Sums of dy x over all pixels, tap by tap, for the channels of one pack: sums [tap, channel].
+// Channels that a thread takes at a time.
+constexpr std::int64_t kRun = 32;
+
+// Sums of dy x over all pixels, tap by tap, for the channels [begin, begin + n): sums [tap,
+// channel].
 template <typename T>
-void pack_weight_grad(const ConvSizes& s, const T* dy, const T* x, std::int64_t c, int count,
-                      T* sums) {
+void run_weight_grad(const ConvSizes& s, const T* dy, const T* x, std::int64_t begin,
+                     std::int64_t n, T* sums) {
+  const std::int64_t channels = s.channels;
   for (std::int64_t t = 0; t < s.taps(); ++t) {
-    std::fill_n(sums + t * s.channels + c, count, T{0});
+    std::fill_n(sums + t * channels + begin, n, T{0});
   }
+  std::vector<Neighbour> list;
   for (std::int64_t r = 0; r < s.rows(); ++r) {
-    Pack<T> d;
-    load(d, dy + r * s.channels + c, count);
-    for_inputs(s.windows, output_pixel(s.windows, r),
-               [&](std::int64_t tap, std::int64_t at) WEFT_INLINE {
-                 Pack<T> a;
-                 Pack<T> sum;
-                 load(a, x + at * s.channels + c, count);
-                 load(sum, sums + tap * s.channels + c, count);
-                 sum += d * a;
-                 store(sums + tap * s.channels + c, sum, count);
-               });
+    list_inputs(s.windows, r, list);
+    const Neighbour* const first = list.data();
+    const Neighbour* const last = first + list.size();
+    run_simd([=]() WEFT_INLINE {
+      for_packs<T>(n, [=](std::int64_t offset, int count) WEFT_INLINE {
+        const std::int64_t c = begin + offset;
+        Pack<T> d = {};
+        load(d, dy + r * channels + c, count);
+        for (const Neighbour* k = first; k != last; ++k) {
+          Pack<T> a = {};
+          Pack<T> sum = {};
+          load(a, x + k->at * channels + c, count);
+          load(sum, sums + k->tap * channels + c, count);
+          sum += d * a;
+          store(sums + k->tap * channels + c, sum, count);
+        }
+      });
+    });
   }
 }
 
@@ -112,12 +128,10 @@ Tensors weight_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod
   const T* const dy = call.inputs[0].data_ptr<T>();
   const T* const x = call.inputs[1].data_ptr<T>();
   T* const sums = buffer.data_ptr<T>();
-  const std::int64_t packs = (s.channels + kLanes<T> - 1) / kLanes<T>;
-  at::parallel_for(0, packs, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p) {
-      const std::int64_t c = p * kLanes<T>;
-      const int count = static_cast<int>(std::min<std::int64_t>(kLanes<T>, s.channels - c));
-      pack_weight_grad(s, dy, x, c, count, sums);
+  at::parallel_for(0, (s.channels + kRun - 1) / kRun, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t run = begin; run < end; ++run) {
+      const std::int64_t c = run * kRun;
+      run_weight_grad(s, dy, x, c, std::min(kRun, s.channels - c), sums);
     }
   });
   if (m.copies_weights) {

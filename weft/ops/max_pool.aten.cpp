@@ -17,20 +17,23 @@ Tensors forward(const KernelCall& call) {
   T* const to = y.data_ptr<T>();
   const std::int64_t pixels = y.size(0) * window_pixels_out(windows);
   at::parallel_for(0, pixels, grain(channels), [&](std::int64_t begin, std::int64_t end) {
-    run_simd([&]() WEFT_INLINE {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Pixel pixel = output_pixel(windows, i);
-        for_packs<W>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
+    std::vector<Neighbour> list;
+    for (std::int64_t i = begin; i < end; ++i) {
+      list_inputs(windows, i, list);
+      const Neighbour* const first = list.data();
+      const Neighbour* const last = first + list.size();
+      run_simd([=]() WEFT_INLINE {
+        for_packs<W>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
           Pack<W> top = Pack<W>{} - std::numeric_limits<W>::infinity();
-          for_inputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
-            Pack<W> value;
-            load(value, x + at * channels + c, count);
+          for (const Neighbour* n = first; n != last; ++n) {
+            Pack<W> value = {};
+            load(value, x + n->at * channels + c, count);
             top = ((value > top) | (value != value)) ? value : top;  // a NaN stays, as in ATen
-          });
+          }
           store(to + i * channels + c, top, count);
         });
-      }
-    });
+      });
+    }
   });
   return {y};
 }
@@ -48,32 +51,41 @@ struct Task {
   std::int64_t end = 0;
 };
 
+// dx[neighbours] += the gradient of output pixel i, where they are the first to equal y.
 template <typename T>
-void backward(const Windows& windows, const Task<T>& t) {
+void give_back(const Task<T>& task, std::int64_t i, const std::vector<Neighbour>& list) {
   using W = Wide<T>;
-  const std::int64_t pixels = window_pixels_out(windows);
-  run_simd([&]() WEFT_INLINE {
-    for (std::int64_t i = t.sample * pixels; i < (t.sample + 1) * pixels; ++i) {
-      const Pixel pixel = output_pixel(windows, i);
-      for_packs<W>(t.end - t.begin, [&](std::int64_t offset, int count) WEFT_INLINE {
-        const std::int64_t c = t.begin + offset;
-        Pack<W> grad;
-        Pack<W> top;
-        load(grad, t.dy + i * t.channels + c, count);
-        load(top, t.y + i * t.channels + c, count);
-        for_inputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
-          Pack<W> value;
-          Pack<W> sum;
-          load(value, t.x + at * t.channels + c, count);
-          load(sum, t.dx + at * t.channels + c, count);
-          const Pack<W> none = {};
-          sum += value == top ? grad : none;
-          grad = value == top ? none : grad;  // given away
-          store(t.dx + at * t.channels + c, sum, count);
-        });
-      });
-    }
+  const Neighbour* const first = list.data();
+  const Neighbour* const last = first + list.size();
+  run_simd([t = task, i, first, last]() WEFT_INLINE {
+    for_packs<W>(t.end - t.begin, [=](std::int64_t offset, int count) WEFT_INLINE {
+      const std::int64_t c = t.begin + offset;
+      const Pack<W> none = {};
+      Pack<W> grad = {};
+      Pack<W> top = {};
+      load(grad, t.dy + i * t.channels + c, count);
+      load(top, t.y + i * t.channels + c, count);
+      for (const Neighbour* n = first; n != last; ++n) {
+        Pack<W> value = {};
+        Pack<W> sum = {};
+        load(value, t.x + n->at * t.channels + c, count);
+        load(sum, t.dx + n->at * t.channels + c, count);
+        sum += value == top ? grad : none;
+        grad = value == top ? none : grad;  // given away
+        store(t.dx + n->at * t.channels + c, sum, count);
+      }
+    });
   });
+}
+
+template <typename T>
+void backward(const Windows& windows, const Task<T>& task) {
+  const std::int64_t pixels = window_pixels_out(windows);
+  std::vector<Neighbour> list;
+  for (std::int64_t i = task.sample * pixels; i < (task.sample + 1) * pixels; ++i) {
+    list_inputs(windows, i, list);
+    give_back(task, i, list);
+  }
 }
 
 template <typename T>

@@ -8,8 +8,8 @@ namespace {
 
 // Calls body(source pixel, weight) for all that a result pixel is made of.
 template <typename Body>
-WEFT_INLINE inline void for_sources(const ResizeDims& dims, const std::int64_t* sizes,
-                                    const Pixel& p, const Body& body) {
+void for_sources(const ResizeDims& dims, const std::int64_t* sizes, const Pixel& p,
+                 const Body& body) {
   const auto range = [&](std::size_t d) {
     const auto at = static_cast<std::size_t>(p.at[d]);
     return Taps{.begin = dims[d].begin[at], .end = dims[d].begin[at + 1]};
@@ -32,6 +32,13 @@ WEFT_INLINE inline void for_sources(const ResizeDims& dims, const std::int64_t* 
   }
 }
 
+// A source pixel and its weight.
+template <typename W>
+struct Source {
+  std::int64_t at = 0;
+  W weight = 0;
+};
+
 // `sizes`: depth, height and width of the source.
 template <typename T>
 void weighted_sums(const ResizeDims& dims, const std::int64_t* sizes, const at::Tensor& source,
@@ -42,20 +49,27 @@ void weighted_sums(const ResizeDims& dims, const std::int64_t* sizes, const at::
   const T* const from = source.data_ptr<T>();
   T* const to = result.data_ptr<T>();
   at::parallel_for(0, pixels, grain(channels), [&](std::int64_t begin, std::int64_t end) {
-    run_simd([&]() WEFT_INLINE {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Pixel p = pixel_of(i, dims[0].size(), dims[1].size(), dims[2].size());
-        for_packs<W>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
+    std::vector<Source<W>> list;
+    for (std::int64_t i = begin; i < end; ++i) {
+      list.clear();
+      const Pixel p = pixel_of(i, dims[0].size(), dims[1].size(), dims[2].size());
+      for_sources(dims, sizes, p, [&list](std::int64_t at, double weight) {
+        list.push_back({.at = at, .weight = static_cast<W>(weight)});
+      });
+      const Source<W>* const first = list.data();
+      const Source<W>* const last = first + list.size();
+      run_simd([=]() WEFT_INLINE {
+        for_packs<W>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
           Pack<W> sum = {};
-          for_sources(dims, sizes, p, [&](std::int64_t at, double weight) WEFT_INLINE {
-            Pack<W> value;
-            load(value, from + at * channels + c, count);
-            sum += value * static_cast<W>(weight);
-          });
+          for (const Source<W>* n = first; n != last; ++n) {
+            Pack<W> value = {};
+            load(value, from + n->at * channels + c, count);
+            sum += value * n->weight;
+          }
           store(to + i * channels + c, sum, count);
         });
-      }
-    });
+      });
+    }
   });
 }
 

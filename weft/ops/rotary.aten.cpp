@@ -88,10 +88,10 @@ template <typename T>
 WEFT_INLINE inline void turn_halves(const Head<T>& head, std::int64_t pairs) {
   using W = Wide<T>;
   for_packs<T>(pairs, [&](std::int64_t j, int count) WEFT_INLINE {
-    Pack<W> a;
-    Pack<W> b;
-    Pack<W> c;
-    Pack<W> s;
+    Pack<W> a = {};
+    Pack<W> b = {};
+    Pack<W> c = {};
+    Pack<W> s = {};
     load(a, head.x + j, count);
     load(b, head.x + pairs + j, count);
     load(c, head.cos + j, count);
@@ -113,10 +113,10 @@ template <typename T>
 WEFT_INLINE inline void turn_interleaved(const Head<T>& head, std::int64_t pairs) {
   using W = Wide<T>;
   for_packs<T>(2 * pairs, [&](std::int64_t j, int count) WEFT_INLINE {
-    Pack<W> x;
+    Pack<W> x = {};
     Pack<W> swapped;
-    Pack<W> c;
-    Pack<W> s;
+    Pack<W> c = {};
+    Pack<W> s = {};
     load(x, head.x + j, count);
     load(c, head.cos + j, count);
     load(s, head.sin + j, count);

@@ -129,19 +129,31 @@ void add_activations(Formulas& f) {
                WEFT_SLOPE(v > 0 ? 1 : std::exp(v / T(n.alpha)))};
 }
 
-// Limits of whole numbers are whole: the next inside, and no further than the dtype reaches.
+// A limit as a whole number: no further than the dtype reaches.
+template <typename T>
+T whole_limit(double limit) {
+  constexpr double kReach = -static_cast<double>(std::numeric_limits<T>::min());
+  return limit >= kReach    ? std::numeric_limits<T>::max()
+         : limit <= -kReach ? std::numeric_limits<T>::min()
+                            : static_cast<T>(limit);
+}
+
+// What is no number stays none.
 void clip(at::Tensor& y, const at::Tensor& x, const Numbers& n) {
-  if (at::isFloatingType(x.scalar_type())) {
-    at::clamp_out(y, x, n.alpha, n.beta);
-    return;
-  }
-  const double reach = x.scalar_type() == at::kInt ? 0x1p31 : 0x1p63;
-  const auto whole = [reach](double limit) {
-    return limit >= reach ? std::numeric_limits<std::int64_t>::max() >> (reach == 0x1p31 ? 32 : 0)
-           : limit <= -reach ? static_cast<std::int64_t>(-reach)
-                             : static_cast<std::int64_t>(limit);
-  };
-  at::clamp_out(y, x, whole(std::ceil(n.alpha)), whole(std::floor(n.beta)));
+  visit_number(x, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using W = at::opmath_type<T>;
+    W low = 0;
+    W high = 0;
+    if constexpr (std::is_integral_v<T>) {
+      low = whole_limit<T>(std::ceil(n.alpha));
+      high = whole_limit<T>(std::floor(n.beta));
+    } else {
+      low = static_cast<W>(n.alpha);
+      high = static_cast<W>(n.beta);
+    }
+    map_into<T, T>(y, x, [low, high](W v) { return v > high ? high : v < low ? low : v; });
+  });
 }
 
 // Lines with kinks. At a kink the derivative is that of PyTorch.

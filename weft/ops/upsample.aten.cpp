@@ -45,20 +45,23 @@ Tensors backward(const KernelCall& call) {
   T* const to = dx.data_ptr<T>();
   const std::int64_t pixels = dx.size(0) * window_pixels_out(windows);
   at::parallel_for(0, pixels, grain(channels), [&](std::int64_t begin, std::int64_t end) {
-    run_simd([&]() WEFT_INLINE {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Pixel pixel = output_pixel(windows, i);
-        for_packs<W>(channels, [&](std::int64_t c, int count) WEFT_INLINE {
+    std::vector<Neighbour> list;
+    for (std::int64_t i = begin; i < end; ++i) {
+      list_inputs(windows, i, list);
+      const Neighbour* const first = list.data();
+      const Neighbour* const last = first + list.size();
+      run_simd([=]() WEFT_INLINE {
+        for_packs<W>(channels, [=](std::int64_t c, int count) WEFT_INLINE {
           Pack<W> sum = {};
-          for_inputs(windows, pixel, [&](std::int64_t, std::int64_t at) WEFT_INLINE {
-            Pack<W> value;
-            load(value, dy + at * channels + c, count);
+          for (const Neighbour* n = first; n != last; ++n) {
+            Pack<W> value = {};
+            load(value, dy + n->at * channels + c, count);
             sum += value;
-          });
+          }
           store(to + i * channels + c, sum, count);
         });
-      }
-    });
+      });
+    }
   });
   return {dx};
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
-#include "weft/ops/simd.h"
 #include "weft/ops/window.h"
 
 // Loops over windows (window.h) for kernels.
@@ -52,7 +52,7 @@ inline std::int64_t output_at(const Window& w, std::int64_t at, std::int64_t t) 
 
 /// Calls body(tap, input) for each input pixel that an output pixel looks at, in order of taps.
 template <typename Body>
-WEFT_INLINE inline void for_inputs(const Windows& w, const Pixel& out, const Body& body) {
+inline void for_inputs(const Windows& w, const Pixel& out, const Body& body) {
   std::int64_t first[3] = {};
   Taps taps[3];
   for (int d = 0; d < 3; ++d) {
@@ -74,7 +74,7 @@ WEFT_INLINE inline void for_inputs(const Windows& w, const Pixel& out, const Bod
 
 /// Calls body(tap, output) for each output pixel that looks at an input pixel.
 template <typename Body>
-WEFT_INLINE inline void for_outputs(const Windows& w, const Pixel& in, const Body& body) {
+inline void for_outputs(const Windows& w, const Pixel& in, const Body& body) {
   for (std::int64_t i = 0; i < w[0].kernel; ++i) {
     const std::int64_t d = output_at(w[0], in.at[0], i);
     for (std::int64_t j = 0; d >= 0 && j < w[1].kernel; ++j) {
@@ -88,6 +88,27 @@ WEFT_INLINE inline void for_outputs(const Windows& w, const Pixel& in, const Bod
       }
     }
   }
+}
+
+/// A pixel that another one looks at or is seen by, and with which tap.
+struct Neighbour {
+  std::int64_t tap = 0;
+  std::int64_t at = 0;
+};
+
+/// for_inputs and for_outputs as lists: made once a pixel, used for every pack of channels.
+inline void list_inputs(const Windows& w, std::int64_t output, std::vector<Neighbour>& list) {
+  list.clear();
+  for_inputs(w, output_pixel(w, output), [&list](std::int64_t tap, std::int64_t at) {
+    list.push_back({.tap = tap, .at = at});
+  });
+}
+
+inline void list_outputs(const Windows& w, std::int64_t input, std::vector<Neighbour>& list) {
+  list.clear();
+  for_outputs(w, input_pixel(w, input), [&list](std::int64_t tap, std::int64_t at) {
+    list.push_back({.tap = tap, .at = at});
+  });
 }
 
 }  // namespace weft::ops

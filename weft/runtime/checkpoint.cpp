@@ -61,7 +61,8 @@ void write_parts(const std::string& folder, int rank, const std::vector<LocalTen
 }
 
 void save_checkpoint(const std::string& folder, const CheckpointInfo& info,
-                     const std::vector<LocalTensor>& parts, Communicator& communicator) {
+                     const std::vector<LocalTensor>& parts, Communicator& communicator,
+                     const std::function<void(const std::string& folder)>& finish) {
   const fs::path final_path = fs::path(folder) / fmt::format("step-{:08}", info.step);
   const fs::path temporary = fs::path(folder) / fmt::format(".step-{:08}.part", info.step);
   on_rank_0(communicator, [&] {
@@ -73,10 +74,29 @@ void save_checkpoint(const std::string& folder, const CheckpointInfo& info,
   on_rank_0(communicator, [&] {
     CheckpointInfo complete = info;
     complete.ranks = communicator.world();
+    if (finish) {
+      finish(temporary);
+    }
     write_file(temporary / kInfoFile, to_json(complete).dump(2) + "\n");
     fs::remove_all(final_path);
     fs::rename(temporary, final_path);
   });
+}
+
+void keep_newest_checkpoints(const std::string& folder, std::int64_t count) {
+  std::vector<fs::path> checkpoints;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step-") && fs::exists(entry.path() / kInfoFile)) {
+      checkpoints.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(checkpoints);
+  const auto old = static_cast<std::int64_t>(checkpoints.size()) - count;
+  for (std::int64_t i = 0; i < old; ++i) {
+    fs::remove_all(checkpoints[static_cast<std::size_t>(i)], error);
+  }
 }
 
 std::string find_checkpoint(const std::string& folder) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,13 @@ struct CheckpointInfo {
 
 /// Writes `folder/step-00000012`: every rank its parts of parameters and states, then rank 0 what
 /// they belong to. The folder appears under its name only when it is whole. All ranks call it.
+/// `finish` may add files to the folder on rank 0, when all parts are there.
 void save_checkpoint(const std::string& folder, const CheckpointInfo& info,
-                     const std::vector<LocalTensor>& parts, Communicator& communicator);
+                     const std::vector<LocalTensor>& parts, Communicator& communicator,
+                     const std::function<void(const std::string& folder)>& finish);
+
+/// Removes all but the newest `count` checkpoints of a folder.
+void keep_newest_checkpoints(const std::string& folder, std::int64_t count);
 
 /// The checkpoint itself, or the newest one in the folder. Throws Error{input} if there is none.
 [[nodiscard]] std::string find_checkpoint(const std::string& folder);

@@ -258,8 +258,8 @@ TEST(Checkpoint, IsReadUnderAnotherPlan) {
     executor.initialise();
     CheckpointInfo older = info;
     older.step = 9;
-    save_checkpoint(folder, older, executor.stored(), communicator);
-    save_checkpoint(folder, info, executor.stored(), communicator);
+    save_checkpoint(folder, older, executor.stored(), communicator, {});
+    save_checkpoint(folder, info, executor.stored(), communicator, {});
   });
   const std::string newest = find_checkpoint(folder);
   EXPECT_EQ(newest, folder + "/step-00000012");

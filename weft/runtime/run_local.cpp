@@ -148,7 +148,7 @@ void Executor::Impl::run_input(const IssuedInstruction& issued) {
                  static_cast<double>(samples_in(program, -1)));
   } else if (name == "inv_count") {
     target.fill_(1.0 / static_cast<double>(std::max<std::int64_t>(input.batch->counted, 1)));
-  } else {
+  } else if (target.numel() > 0) {
     target.copy_(
         view_of_batch(*input.batch, name, s.type.shape, input_box(slot, issued.micro_batch)));
   }
