@@ -169,7 +169,7 @@ def broken_checkpoint(middle):
         good = done.returncode in (1, 2) and all(text in done.stderr for text in texts)
         check(f"checkpoint: {what}", good, f"exit {done.returncode}\n{done.stderr}")
 
-    shard = sorted(glob.glob(middle + "/*.safetensors"))[0]
+    shard = sorted(glob.glob(middle + "/rank-*.safetensors"))[0]
     with open(shard, "rb") as file:
         body = file.read()
     for what, new in [("cut short", body[:len(body) // 2]), ("header of rubbish", b"\xff" * 64 + body[64:]),

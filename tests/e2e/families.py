@@ -408,7 +408,7 @@ CASES = {
     "qwen2": (llama, dict(layers=2, hidden=32, heads=4, kv_heads=2, ffn=48, vocab=64, seq=16, qkv_bias=1, tied=1)),
     "qwen3": (llama, dict(layers=2, hidden=32, heads=4, kv_heads=4, ffn=48, vocab=64, seq=16, qk_norm=1)),
     "phi3": (llama, dict(layers=2, hidden=32, heads=4, kv_heads=2, ffn=48, vocab=64, seq=16, layout="phi3")),
-    "mixtral": (llama, dict(layers=2, hidden=16, heads=2, kv_heads=1, ffn=24, vocab=64, seq=8, experts=4, active=2,
+    "mixtral": (llama, dict(layers=2, hidden=16, heads=4, kv_heads=2, ffn=24, vocab=64, seq=8, experts=4, active=2,
                             balance=0.05, layout="mixtral")),
     "qwen2-moe": (llama, dict(layers=2, hidden=16, heads=2, kv_heads=2, ffn=24, vocab=64, seq=8, experts=4, active=2,
                               expert_ffn=12, normalise=0, shared_ffn=20, shared_gate=1, qkv_bias=1, layout="qwen2_moe")),

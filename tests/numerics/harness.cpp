@@ -2,6 +2,7 @@
 
 #include "tests/numerics/harness.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -61,7 +62,7 @@ std::optional<OpCase> in_bf16(const OpTable& ops, const OpCase& c) {
   const OpCase wide = in_f32(c);
   std::vector<std::size_t> floating;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    if (c.inputs[i].dtype == DType::f64) {
+    if (c.inputs[i].dtype == DType::f64 && std::ranges::count(c.f64_inputs, i) == 0) {
       floating.push_back(i);
     }
   }

@@ -132,7 +132,7 @@ TEST(Lower, FrozenLayersAreSound) {
              .batch = 16,
              .clip = 1,
              .optimizer = "lion",
-             .freeze = {"w*e", "h.0/*", "h.1/attn/*", "h.3/ln*"}},
+             .freeze = {"embed/w*e.weight", "h.0/*", "h.1/attn/*", "h.3/ln*"}},
             5, 40);
 }
 

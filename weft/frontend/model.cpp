@@ -27,16 +27,11 @@ std::string config_path(const std::string& text) {
   return std::filesystem::exists(text, ignored) || text.ends_with(".json") ? text : "";
 }
 
-std::string known_models() {
-  std::string names;
-  for (const BuiltinModel& model : builtin_models()) {
-    names += fmt::format("{}, ", model.name);
-  }
-  return fmt::format(
-      "{}a family with sizes such as gpt:layers=4,hidden=256,heads=4 or mlp:hidden=64, or a "
-      "folder with a Hugging Face config.json, or an .onnx file",
-      names);
-}
+constexpr const char* kKnownModels =
+    "a built-in model such as gpt2-small or resnet50 ('weft models' lists them), a family with "
+    "sizes "
+    "such as gpt:layers=4,hidden=256,heads=4 or mlp:hidden=64, a folder with a Hugging Face "
+    "config.json, or an .onnx file";
 
 /// "family:settings", whatever the user named it by.
 std::string describe(const std::string& text) {
@@ -49,7 +44,7 @@ std::string describe(const std::string& text) {
     return text;
   }
   const std::string path = config_path(text);
-  require(!path.empty(), "there is no model '{}'; give {}", text, known_models());
+  require(!path.empty(), "there is no model '{}'; give {}", text, kKnownModels);
   return describe_hf_config(read_json(path), path);
 }
 

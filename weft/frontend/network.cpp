@@ -197,10 +197,11 @@ ValueId Network::batch_norm(ValueId x, const std::string& name, double eps, doub
   const ValueId weight = parameter(name + ".weight", c, {.kind = Init::Kind::ones});
   const ValueId bias = parameter(name + ".bias", c, {});
   const std::vector<ValueId> sums = build_.emit_all("batch_norm_sums", {x}, {}, name + ".sums");
-  const std::vector<ValueId> moments =
-      build_.emit_all("batch_norm_moments", sums, {{"eps", eps}}, name + ".moments");
-  const ValueId y = build_.emit("batch_norm", {x, moments[0], moments[1], sums[2], weight, bias},
-                                {{"eps", eps}}, name);
+  const std::vector<ValueId> moments = build_.emit_all(
+      "batch_norm_moments", sums,
+      {{"eps", eps}, {"dtype", std::string(dtype_name(loss_dtype(dtype_)))}}, name + ".moments");
+  const ValueId y =
+      build_.emit("batch_norm", {x, moments[0], moments[1], sums[2], weight, bias}, {}, name);
   const auto keep_running = [&](const std::string& what, ValueId statistic, Init init) {
     const ValueId old = running(name + "." + what, c, init);
     const ValueId share = mul(statistic, sample_share(), name + "." + what + ".share");

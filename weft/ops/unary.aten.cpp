@@ -112,7 +112,8 @@ void add_activations(Formulas& f) {
   f["sigmoid"] = {WEFT_ATEN(sigmoid_out), WEFT_SLOPE(v * (1 - v))};
   f["silu"] = {WEFT_ATEN(silu_out), [](at::Tensor& dx, const at::Tensor& dy, const at::Tensor& x,
                                        const Numbers&) { at::silu_backward_out(dx, dy, x); }};
-  f["mish"] = {WEFT_ATEN(mish_out), WEFT_SLOPE([v] {
+  f["mish"] = {WEFT_VALUE(v * std::tanh(std::max(v, T(0)) + std::log1p(std::exp(-std::abs(v))))),
+               WEFT_SLOPE([v] {
                  const T t = std::tanh(std::max(v, T(0)) + std::log1p(std::exp(-std::abs(v))));
                  return t + v * (1 - t * t) / (1 + std::exp(-v));
                }())};
