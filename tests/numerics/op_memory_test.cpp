@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <tuple>
+
 #include "tests/numerics/harness.h"
 
 namespace weft {
@@ -62,6 +65,64 @@ void check_memory(const OpTable& ops, const OpCase& c) {
   EXPECT_EQ(kept, own) << "bytes of outputs";
   EXPECT_EQ(peak - own, def.workspace == nullptr ? 0 : def.workspace(call)) << "workspace";
   check_aliases(def, inputs, before, outputs);
+}
+
+// With an output in the storage of an input: the same numbers, no bytes for it, other inputs as
+// they were.
+void check_overwrite(const OpTable& ops, const OpCase& c, const MayOverwrite& may) {
+  CountingAllocator& allocator = CountingAllocator::install();
+  const OpDef& def = find_op(ops, c.op);
+  const OpCall call = call_of_case(ops, c);
+  const Tensors before = inputs_of_case(c);
+  const Tensors inputs = clones(before);
+  const Tensors expected = run_case(ops, c, before);
+  const PreparedKernel kernel = prepare(def, call);
+  const KernelEnv env = test_env();
+  const auto output = static_cast<std::size_t>(may.output);
+  const auto input = static_cast<std::size_t>(may.input);
+  Tensors out(call.outputs.size());
+  out[output] = inputs[input];
+
+  const std::int64_t held = allocator.current();
+  allocator.reset_peak();
+  const Tensors outputs = run(kernel, env, inputs, out);
+  const std::int64_t peak = allocator.peak() - held;
+
+  std::int64_t own = 0;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    own += o == output ? 0 : call.outputs[o].bytes();
+    EXPECT_TRUE(at::equal(outputs[o], expected[o])) << "output " << o;
+  }
+  EXPECT_EQ(peak - own, def.workspace == nullptr ? 0 : def.workspace(call)) << "workspace";
+  EXPECT_TRUE(shares_storage(outputs[output], inputs[input]));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_TRUE(i == input || at::equal(inputs[i], before[i])) << "input " << i << " changed";
+  }
+}
+
+TEST(OpMemory, OutputsMayOverwriteTheInputsThatTheOpNames) {
+  const OpTable ops = builtin_ops();
+  std::set<std::tuple<std::string, int, int>> checked;
+  for (const OpCase& c : all_cases()) {
+    for (const OpCase& sized : {c, in_f32(c)}) {
+      const OpCall call = call_of_case(ops, sized);
+      for (const MayOverwrite& may : find_op(ops, c.op).may_overwrite) {
+        const auto input = static_cast<std::size_t>(may.input);
+        if (input >= call.inputs.size() ||
+            call.inputs[input] != call.outputs[static_cast<std::size_t>(may.output)]) {
+          continue;
+        }
+        SCOPED_TRACE(describe(sized));
+        check_overwrite(ops, sized, may);
+        checked.insert({c.op, may.output, may.input});
+      }
+    }
+  }
+  for (const auto& [name, def] : ops) {
+    for (const MayOverwrite& may : def.may_overwrite) {
+      EXPECT_TRUE(checked.contains({name, may.output, may.input})) << name << " was not checked";
+    }
+  }
 }
 
 TEST(OpMemory, WorkspaceAndAliasesAreExact) {

@@ -112,6 +112,30 @@ INSTANTIATE_TEST_SUITE_P(Recipes, Broken,
                          testing::Values(std::pair{"dp=2,zero=3", 2}, std::pair{"tp=2", 2},
                                          std::pair{"pp=2,micro-batches=4", 2}));
 
+// Every output that lowering put into the storage of an input: a read of that input behind it is
+// noticed.
+TEST(Overwritten, ReadingWhatIsGoneIsNoticed) {
+  const Sound sound = lowered("micro-batches=2", 1);
+  int found = 0;
+  for (const Place& p : places(sound.program, Opcode::compute)) {
+    const StageProgram& stage = sound.program.stages[p.stage];
+    const Instruction& i = stage.segments[p.segment].instructions[p.instruction];
+    const Node& node = sound.training.nodes[i.node];
+    const SlotId input = stage.slots[i.writes[0]].view_of;
+    if (input < 0 || node.role == Role::update || !find_op(sound.ops, node.op).aliases.empty()) {
+      continue;
+    }
+    ++found;
+    Program broken = sound.program;
+    Instruction late{.opcode = Opcode::copy};
+    late.reads = {input};
+    auto& list = list_at(broken, p);
+    list.insert(list.begin() + p.instruction + 1, late);
+    EXPECT_FALSE(violations(broken, sound.training, sound.ops).empty()) << node.name;
+  }
+  EXPECT_GT(found, 10);  // residual sums, gradients of norms and activations, the logits
+}
+
 TEST(Deadlock, StagesThatWaitForEachOtherAreNamed) {
   Sound s = lowered("pp=2,micro-batches=2", 2);
   // The last stage wants to go backward before it has seen the first micro-batch.

@@ -1,9 +1,12 @@
-// Nodes are copied one after the other. A rule says what an op becomes when a model is evaluated;
-// ops without a rule stay. To add an op that behaves differently: a rule and an entry in kRules.
+// Nodes are copied one after the other. A rule says what a node becomes when a model is evaluated;
+// nodes whose op has no rule stay. To add an op that behaves differently: a rule and an entry in
+// kRules. Rules speak of values of the forward graph, so that what nobody reads any more (the
+// statistics of a batch) is left out.
 #include "weft/autodiff/evaluation.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "weft/autodiff/differentiate.h"
 #include "weft/base/error.h"
@@ -12,56 +15,96 @@
 namespace weft {
 namespace {
 
-/// A node to be copied: its inputs already are values of the new graph.
-struct Copied {
-  Builder& build;
-  const Node& node;
-  std::vector<ValueId> inputs;
+/// What stands in a node's place.
+struct Replacement {
+  std::string op = {};  // empty: nothing; the node's output is its first input
+  std::vector<ValueId> inputs = {};
+  Attrs attrs = {};
 };
 
-std::vector<ValueId> keep(const Copied& c) {
-  return c.build.emit_all(c.node.op, c.inputs, c.node.attrs, c.node.name);
-}
-
 // Without dropout y = x.
-std::vector<ValueId> leave_out(const Copied& c) {
-  return {c.inputs[0]};
+Replacement leave_out(const Graph&, const Node& node) {
+  return {.op = {}, .inputs = {node.inputs[0]}, .attrs = {}};
 }
 
-std::vector<ValueId> without_dropout(const Copied& c) {
-  Attrs attrs = c.node.attrs;
+Replacement without_dropout(const Graph&, const Node& node) {
+  Attrs attrs = node.attrs;
   attrs["dropout"] = 0.0;
-  return c.build.emit_all(c.node.op, c.inputs, attrs, c.node.name);
+  return {.op = node.op, .inputs = node.inputs, .attrs = attrs};
+}
+
+/// The parameter that keeps a running average of a value: the value, weighted by the share of its
+/// micro-batch, is accumulated, and that is averaged with the parameter.
+ValueId running_average(const Graph& forward, ValueId value, const Node& user) {
+  const auto producer = [&](ValueId v) -> const Node* {
+    const NodeId n = forward.values[v].producer;
+    return n < 0 ? nullptr : &forward.nodes[n];
+  };
+  for (const Next& next : forward.next) {
+    const Node* update = producer(next.new_value);
+    WEFT_CHECK(update != nullptr);
+    for (const ValueId total : update->inputs) {
+      const Node* sum = producer(total);
+      if (sum == nullptr || sum->op != "accumulate") {
+        continue;
+      }
+      const Node* weighted = producer(sum->inputs[0]);
+      const bool averages = sum->inputs[0] == value ||
+                            (weighted != nullptr &&
+                             std::ranges::find(weighted->inputs, value) != weighted->inputs.end());
+      if (averages) {
+        return next.old_value;
+      }
+    }
+  }
+  throw Error(Blame::input, fmt::format("node '{}': the model keeps no running average of '{}', so "
+                                        "it cannot be evaluated",
+                                        user.name, forward.values[value].name));
+}
+
+// batch_norm(x, mean, rstd, count, w, b), whose mean and variance come from batch_norm_moments.
+Replacement with_running_statistics(const Graph& forward, const Node& node) {
+  const Node& moments = forward.nodes[forward.values[node.inputs[1]].producer];
+  const ValueId mean = running_average(forward, moments.outputs[0], node);
+  const ValueId variance = running_average(forward, moments.outputs[2], node);
+  return {.op = "batch_norm_inference",
+          .inputs = {node.inputs[0], mean, variance, node.inputs[4], node.inputs[5]},
+          .attrs = {{"eps", attr_number(moments.attrs, "eps")}}};
 }
 
 struct Rule {
   std::string_view op;
-  std::vector<ValueId> (*copy)(const Copied&) = nullptr;
+  Replacement (*replace)(const Graph& forward, const Node& node) = nullptr;
 };
 
-constexpr std::array<Rule, 2> kRules = {{
-    {"dropout", leave_out},
+constexpr std::array<Rule, 3> kRules = {{
     {"attention", without_dropout},
+    {"batch_norm", with_running_statistics},
+    {"dropout", leave_out},
 }};
 
-std::vector<ValueId> copy(const Copied& c) {
-  const auto* const rule = std::ranges::find(kRules, c.node.op, &Rule::op);
-  return rule == kRules.end() ? keep(c) : rule->copy(c);
+Replacement replace(const Graph& forward, const Node& node) {
+  const auto* const rule = std::ranges::find(kRules, node.op, &Rule::op);
+  return rule == kRules.end()
+             ? Replacement{.op = node.op, .inputs = node.inputs, .attrs = node.attrs}
+             : rule->replace(forward, node);
 }
 
-/// Which nodes the loss needs.
-std::vector<bool> needed_nodes(const Graph& forward) {
-  std::vector<bool> value(forward.values.size(), false);
-  std::vector<bool> node(forward.nodes.size(), false);
-  value[forward.loss] = true;
+/// Node by node what stands in its place; nothing where the loss does not need it.
+std::vector<std::optional<Replacement>> replacements(const Graph& forward) {
+  std::vector<bool> needed(forward.values.size(), false);
+  std::vector<std::optional<Replacement>> result(forward.nodes.size());
+  needed[forward.loss] = true;
   for (std::size_t n = forward.nodes.size(); n-- > 0;) {
-    const Node& at = forward.nodes[n];
-    node[n] = std::ranges::any_of(at.outputs, [&](ValueId v) { return value[v]; });
-    for (const ValueId v : at.inputs) {
-      value[v] = value[v] || node[n];
+    const Node& node = forward.nodes[n];
+    if (std::ranges::any_of(node.outputs, [&](ValueId v) { return needed[v]; })) {
+      result[n] = replace(forward, node);
+      for (const ValueId v : result[n]->inputs) {
+        needed[v] = true;
+      }
     }
   }
-  return node;
+  return result;
 }
 
 }  // namespace
@@ -77,20 +120,21 @@ Graph evaluation_graph(const Graph& forward, const OpTable& ops) {
       graph.values.push_back(forward.values[v]);
     }
   }
-  const std::vector<bool> needed = needed_nodes(forward);
+  const std::vector<std::optional<Replacement>> list = replacements(forward);
   for (std::size_t n = 0; n < forward.nodes.size(); ++n) {
-    if (!needed[n]) {
+    if (!list[n]) {
       continue;
     }
     const Node& node = forward.nodes[n];
-    WEFT_CHECK(node.role == Role::forward);
-    Copied c{.build = build, .node = node, .inputs = {}};
-    for (const ValueId v : node.inputs) {
-      c.inputs.push_back(copied[v]);
+    std::vector<ValueId> values;
+    for (const ValueId v : list[n]->inputs) {
+      values.push_back(copied[v]);
     }
-    const std::vector<ValueId> outputs = copy(c);
-    for (std::size_t o = 0; o < node.outputs.size() && o < outputs.size(); ++o) {
-      copied[node.outputs[o]] = outputs[o];
+    if (!list[n]->op.empty()) {
+      values = build.emit_all(list[n]->op, values, list[n]->attrs, node.name);
+    }
+    for (std::size_t o = 0; o < node.outputs.size() && o < values.size(); ++o) {
+      copied[node.outputs[o]] = values[o];
     }
   }
   graph.loss = append_loss_sum(build, copied[forward.loss]);

@@ -7,6 +7,12 @@ namespace weft {
 
 const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
   static const std::map<std::string, KernelFn, std::less<>> kTable = {
+      {"add", ops::add_kernel},
+      {"mul", ops::mul_kernel},
+      {"relu", ops::relu_kernel},
+      {"relu_backward", ops::relu_backward_kernel},
+      {"scale", ops::scale_kernel},
+
       {"gelu", ops::gelu_kernel},
       {"gelu_backward", ops::gelu_backward_kernel},
       {"dropout", ops::dropout_kernel},

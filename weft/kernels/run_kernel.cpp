@@ -6,10 +6,12 @@
 // temporary outlives its last reader.
 #include "weft/kernels/torch_headers.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/InferenceMode.h>
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "weft/kernels/run_kernel.h"
 
@@ -139,6 +141,23 @@ void find_deaths(PreparedKernel::Impl& kernel, int inputs) {
   }
 }
 
+// Of a kernel that only looks at its input in another shape. The dispatcher would take longer than
+// all the rest of it.
+bool is_view(const KernelSteps& kernel) {
+  return kernel.steps().size() == 1 && kernel.steps()[0].schema == "aten::view";
+}
+
+std::vector<at::Tensor> view_kernel(const KernelCall& call) {
+  c10::SmallVector<std::int64_t, 5> sizes;
+  for (const Dim& dim : call.call.outputs[0].shape) {
+    sizes.push_back(dim.size);
+  }
+  at::Tensor view(
+      call.inputs[0].unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  view.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return {std::move(view)};
+}
+
 // Puts the results of a call, which the operator left on the stack, into slots.
 void take_outputs(torch::jit::Stack& stack, int expected, std::vector<at::Tensor>& slots) {
   if (stack.size() == 1 && stack[0].isTensorList()) {
@@ -233,6 +252,10 @@ PreparedKernel prepare(const OpDef& def, const OpCall& call) {
   }
   const KernelSteps steps = def.kernel(call);
   WEFT_CHECK(steps.inputs() == static_cast<int>(call.inputs.size()));
+  if (is_view(steps)) {
+    kernel->coded = view_kernel;
+    return PreparedKernel(std::move(kernel));
+  }
   kernel->slots = steps.inputs();
   for (const KernelSteps::Step& step : steps.steps()) {
     kernel->steps.push_back(prepare_step(step, def.name));
@@ -245,22 +268,40 @@ PreparedKernel prepare(const OpDef& def, const OpCall& call) {
   return PreparedKernel(std::move(kernel));
 }
 
+at::Tensor output_of(const KernelCall& call, int output) {
+  const auto o = static_cast<std::size_t>(output);
+  if (o < call.out.size() && call.out[o].defined()) {
+    return call.out[o];
+  }
+  const TensorType& type = call.call.outputs[o];
+  c10::SmallVector<std::int64_t, 5> sizes;
+  for (const Dim& dim : type.shape) {
+    sizes.push_back(dim.size);
+  }
+  return at::Tensor(at::detail::empty_cpu(sizes, scalar_type_of(type.dtype)));
+}
+
 std::vector<at::Tensor> run(const PreparedKernel& kernel, const KernelEnv& env,
-                            std::span<const at::Tensor> inputs) {
-  const c10::InferenceMode inference;
+                            std::span<const at::Tensor> inputs, std::span<const at::Tensor> out) {
+  std::optional<c10::InferenceMode> inference;
+  if (!c10::InferenceMode::is_enabled()) {
+    inference.emplace();
+  }
   const PreparedKernel::Impl& impl = kernel.impl();
   WEFT_CHECK(inputs.size() == impl.call.inputs.size());
   std::vector<at::Tensor> outputs =
-      impl.coded == nullptr ? run_steps(impl, inputs)
-                            : impl.coded({.call = impl.call, .env = env, .inputs = inputs});
+      impl.coded == nullptr
+          ? run_steps(impl, inputs)
+          : impl.coded({.call = impl.call, .env = env, .inputs = inputs, .out = out});
   bool right = outputs.size() == impl.call.outputs.size();
   for (std::size_t i = 0; right && i < outputs.size(); ++i) {
-    right = has_type(outputs[i], impl.call.outputs[i]);
+    right = has_type(outputs[i], impl.call.outputs[i]) &&
+            (i >= out.size() || !out[i].defined() || outputs[i].is_same(out[i]));
   }
   if (!right) {
     throw Error(Blame::bug,
-                fmt::format("bug in weft: the kernel of op '{}' gave outputs of other types or "
-                            "strides than the op states",
+                fmt::format("bug in weft: the kernel of op '{}' gave outputs of other types, "
+                            "strides or places than the op states",
                             impl.op));
   }
   return outputs;

@@ -36,10 +36,12 @@ class PreparedKernel {
 [[nodiscard]] PreparedKernel prepare(const OpDef& def, const OpCall& call);
 
 /// Runs it under c10::InferenceMode. Inputs must be contiguous and of the types of the call; the
-/// outputs are checked to be. Outputs that alias an input (OpDef::aliases) share its storage.
+/// outputs are checked to be. Outputs that alias an input (OpDef::aliases) share its storage. With
+/// `out` (see KernelCall) outputs lie where it says: in inputs that the op may overwrite.
 /// c10::Error passes through.
 [[nodiscard]] std::vector<at::Tensor> run(const PreparedKernel& kernel, const KernelEnv& env,
-                                          std::span<const at::Tensor> inputs);
+                                          std::span<const at::Tensor> inputs,
+                                          std::span<const at::Tensor> out = {});
 
 /// prepare and run.
 [[nodiscard]] std::vector<at::Tensor> run_op(const OpDef& def, const OpCall& call,

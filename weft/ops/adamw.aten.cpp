@@ -23,14 +23,20 @@ struct Scalars {
   T epsilon = 0;
 };
 
+// item() goes through the dispatcher, which takes longer than the update of a bias.
+double number_of(const at::Tensor& scalar) {
+  return scalar.scalar_type() == at::kDouble ? *scalar.data_ptr<double>()
+                                             : static_cast<double>(*scalar.data_ptr<float>());
+}
+
 template <typename T>
 Scalars<T> scalars(const KernelCall& call) {
   const Attrs& attrs = call.call.attrs;
   const double beta1 = attr_number(attrs, "beta1");
   const double beta2 = attr_number(attrs, "beta2");
-  const double lr = call.inputs[4].item<double>();
-  const double step = call.inputs[5].item<double>();
-  return {.clip = call.inputs.size() > 6 ? call.inputs[6].item<T>() : T(1),
+  const double lr = number_of(call.inputs[4]);
+  const double step = number_of(call.inputs[5]);
+  return {.clip = call.inputs.size() > 6 ? static_cast<T>(number_of(call.inputs[6])) : T(1),
           .beta1 = static_cast<T>(beta1),
           .beta2 = static_cast<T>(beta2),
           .rest1 = static_cast<T>(1 - beta1),

@@ -1,4 +1,5 @@
 // add(a, b) -> c = a + b; b has the shape of a or a suffix of it (a bias, a position table).
+// Kernel: arithmetic.aten.cpp.
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/rules.h"
@@ -25,12 +26,6 @@ Cost cost(const OpCall& call) {
   return streaming_cost(call, 1);
 }
 
-KernelSteps kernel(const OpCall&) {
-  KernelSteps k(2);
-  k.out(k.call("aten::add.Tensor", {k.in(0), k.in(1), std::int64_t{1}}));
-  return k;
-}
-
 }  // namespace
 
 OpDef add() {
@@ -41,7 +36,7 @@ OpDef add() {
           .factors = factors,
           .gradient = gradient,
           .cost = cost,
-          .kernel = kernel};
+          .may_overwrite = {{0, 0}, {0, 1}}};
 }
 
 }  // namespace weft::ops

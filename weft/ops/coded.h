@@ -17,6 +17,12 @@ namespace weft::ops {
 
 using Tensors = std::vector<at::Tensor>;
 
+Tensors add_kernel(const KernelCall& call);
+Tensors mul_kernel(const KernelCall& call);
+Tensors relu_kernel(const KernelCall& call);
+Tensors relu_backward_kernel(const KernelCall& call);
+Tensors scale_kernel(const KernelCall& call);
+
 Tensors gelu_kernel(const KernelCall& call);
 Tensors gelu_backward_kernel(const KernelCall& call);
 Tensors dropout_kernel(const KernelCall& call);

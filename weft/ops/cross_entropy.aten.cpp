@@ -173,7 +173,7 @@ Tensors backward(const KernelCall& call) {
   const at::Tensor& logits = call.inputs[1];
   const Labels labels = labels_of(call, 1);
   const W smoothing = static_cast<W>(smoothing_of(call));
-  const at::Tensor grad = at::empty_like(logits);
+  const at::Tensor grad = output_of(call, 0);
   const W factor = *data_of<W>(call.inputs[0]) * *data_of<W>(call.inputs[3]);
   const T* const x = data_of<T>(logits);
   const W* const lse = data_of<W>(call.inputs[4]);

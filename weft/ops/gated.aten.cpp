@@ -156,7 +156,7 @@ Kernels<T> kernels_of(Gate gate) {
 Tensors gated_kernel(const KernelCall& call) {
   return for_floating(call, "gated", 0, [&](auto t) {
     using T = decltype(t);
-    const at::Tensor y = at::empty_like(call.inputs[0]);
+    const at::Tensor y = output_of(call, 0);
     const Operands<T> all{
         .gate = data_of<T>(call.inputs[0]), .up = data_of<T>(call.inputs[1]), .y = data_of<T>(y)};
     const RangeFn<T> range = kernels_of<T>(gate_of(call.call.attrs)).forward;
@@ -169,7 +169,7 @@ Tensors gated_kernel(const KernelCall& call) {
 Tensors gated_backward_kernel(const KernelCall& call) {
   return for_floating(call, "gated_backward", 0, [&](auto t) {
     using T = decltype(t);
-    Tensors outputs = {at::empty_like(call.inputs[1]), at::empty_like(call.inputs[2])};
+    Tensors outputs = {output_of(call, 0), output_of(call, 1)};
     const Operands<T> all{.dy = data_of<T>(call.inputs[0]),
                           .gate = data_of<T>(call.inputs[1]),
                           .up = data_of<T>(call.inputs[2]),

@@ -59,8 +59,7 @@ const char* form(const KernelCall& call) {
 }
 
 template <typename T>
-Tensors forward(const at::Tensor& x) {
-  const at::Tensor y = at::empty_like(x);
+Tensors forward(const at::Tensor& x, const at::Tensor& y) {
   const T* const from = data_of<T>(x);
   T* const to = data_of<T>(y);
   at::parallel_for(0, x.numel(), kGrain, [from, to](std::int64_t begin, std::int64_t end) {
@@ -70,8 +69,7 @@ Tensors forward(const at::Tensor& x) {
 }
 
 template <typename T>
-Tensors backward(const at::Tensor& dy, const at::Tensor& x) {
-  const at::Tensor dx = at::empty_like(x);
+Tensors backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx) {
   const T* const grad = data_of<T>(dy);
   const T* const from = data_of<T>(x);
   T* const to = data_of<T>(dx);
@@ -88,18 +86,24 @@ Tensors backward(const at::Tensor& dy, const at::Tensor& x) {
 Tensors gelu_kernel(const KernelCall& call) {
   const at::Tensor& x = call.inputs[0];
   if (!is_fused(call)) {
-    return {at::gelu(x, form(call))};
+    at::Tensor y = output_of(call, 0);
+    at::gelu_out(y, x, form(call));
+    return {y};
   }
-  return x.scalar_type() == at::kFloat ? forward<float>(x) : forward<Bf16>(x);
+  return x.scalar_type() == at::kFloat ? forward<float>(x, output_of(call, 0))
+                                       : forward<Bf16>(x, output_of(call, 0));
 }
 
 Tensors gelu_backward_kernel(const KernelCall& call) {
   const at::Tensor& dy = call.inputs[0];
   const at::Tensor& x = call.inputs[1];
   if (!is_fused(call)) {
-    return {at::gelu_backward(dy, x, form(call))};
+    at::Tensor dx = output_of(call, 0);
+    at::gelu_backward_out(dx, dy, x, form(call));
+    return {dx};
   }
-  return x.scalar_type() == at::kFloat ? backward<float>(dy, x) : backward<Bf16>(dy, x);
+  return x.scalar_type() == at::kFloat ? backward<float>(dy, x, output_of(call, 0))
+                                       : backward<Bf16>(dy, x, output_of(call, 0));
 }
 
 }  // namespace weft::ops

@@ -128,9 +128,7 @@ Tensors forward(const KernelCall& call) {
   using W = Wide<T>;
   const at::Tensor& x = call.inputs[0];
   const std::int64_t n = x.size(-1);
-  const auto row_sizes = x.sizes().slice(0, static_cast<std::size_t>(x.dim() - 1));
-  Tensors outputs = {at::empty_like(x), at::empty(row_sizes, options_of<W>()),
-                     at::empty(row_sizes, options_of<W>())};
+  Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const W eps = static_cast<W>(attr_number(call.call.attrs, "eps"));
   const T* const from = data_of<T>(x);
   const T* const w = data_of<T>(call.inputs[1]);
@@ -175,8 +173,7 @@ Tensors backward(const KernelCall& call) {
   const std::int64_t n = x.size(-1);
   const std::int64_t rows = call.inputs[2].numel();
   const std::int64_t chunks = layer_norm_chunks(rows);
-  Tensors outputs = {at::empty_like(x), at::empty_like(call.inputs[4]),
-                     at::empty_like(call.inputs[4])};
+  Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const at::Tensor parts = at::zeros({chunks, 2, n}, options_of<W>());
   const T* const dy = data_of<T>(call.inputs[0]);
   const T* const from = data_of<T>(x);

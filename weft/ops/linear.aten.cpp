@@ -19,16 +19,16 @@ bool is_bf16(const at::Tensor& x) {
 }
 
 at::Tensor empty_output(const KernelCall& call) {
-  std::vector<std::int64_t> sizes;
-  for (const Dim& dim : call.call.outputs[0].shape) {
-    sizes.push_back(dim.size);
-  }
-  return at::empty(sizes, call.inputs[0].options());
+  return output_of(call, 0);
+}
+
+std::int64_t rows_of(const at::Tensor& x) {
+  return x.numel() / std::max<std::int64_t>(x.size(-1), 1);
 }
 
 // [rows, last dim]
 at::Tensor as_matrix(const at::Tensor& x) {
-  return x.view({x.numel() / std::max<std::int64_t>(x.size(-1), 1), x.size(-1)});
+  return x.view({rows_of(x), x.size(-1)});
 }
 
 // Every row of y becomes the bias, to which the product is then added.
@@ -79,7 +79,7 @@ Tensors linear_kernel(const KernelCall& call) {
   }
   const std::int64_t k = w.size(1);
   const std::int64_t n = w.size(0);
-  gemm(Gemm<float>{.m = as_matrix(x).size(0),
+  gemm(Gemm<float>{.m = rows_of(x),
                    .n = n,
                    .k = k,
                    .a = {x.data_ptr<float>(), k},
@@ -108,7 +108,7 @@ Tensors linear_input_grad_kernel(const KernelCall& call) {
   const at::Tensor dx = empty_output(call);
   const std::int64_t n = w.size(0);
   const std::int64_t k = w.size(1);
-  gemm(Gemm<float>{.m = as_matrix(dy).size(0),
+  gemm(Gemm<float>{.m = rows_of(dy),
                    .n = k,
                    .k = n,
                    .a = {dy.data_ptr<float>(), n},
@@ -136,7 +136,7 @@ Tensors linear_weight_grad_kernel(const KernelCall& call) {
   const std::int64_t k = x.size(-1);
   gemm(Gemm<float>{.m = n,
                    .n = k,
-                   .k = as_matrix(dy).size(0),
+                   .k = rows_of(dy),
                    .a = {dy.data_ptr<float>(), n, true},
                    .b = {x.data_ptr<float>(), k},
                    .c = dw.data_ptr<float>(),

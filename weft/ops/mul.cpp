@@ -1,4 +1,5 @@
-// mul(a, b) -> c = a b, element by element; b has the shape of a or a suffix of it.
+// mul(a, b) -> c = a b, element by element; b has the shape of a or a suffix of it. Kernel:
+// arithmetic.aten.cpp.
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/rules.h"
@@ -30,12 +31,6 @@ Cost cost(const OpCall& call) {
   return streaming_cost(call, 1);
 }
 
-KernelSteps kernel(const OpCall&) {
-  KernelSteps k(2);
-  k.out(k.call("aten::mul.Tensor", {k.in(0), k.in(1)}));
-  return k;
-}
-
 }  // namespace
 
 OpDef mul() {
@@ -46,7 +41,7 @@ OpDef mul() {
           .factors = factors,
           .gradient = gradient,
           .cost = cost,
-          .kernel = kernel};
+          .may_overwrite = {{0, 0}, {0, 1}}};
 }
 
 }  // namespace weft::ops

@@ -1,4 +1,5 @@
 // relu(x) -> y = max(x, 0). The gradient needs only y: where y is positive, x was too.
+// Kernels: arithmetic.aten.cpp.
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/rules.h"
@@ -33,18 +34,6 @@ Cost cost(const OpCall& call) {
   return streaming_cost(call, 1);
 }
 
-KernelSteps kernel(const OpCall&) {
-  KernelSteps k(1);
-  k.out(k.call("aten::relu", {k.in(0)}));
-  return k;
-}
-
-KernelSteps kernel_backward(const OpCall&) {
-  KernelSteps k(2);
-  k.out(k.call("aten::threshold_backward", {k.in(0), k.in(1), std::int64_t{0}}));
-  return k;
-}
-
 }  // namespace
 
 OpDef relu() {
@@ -55,7 +44,7 @@ OpDef relu() {
           .factors = factors,
           .gradient = gradient,
           .cost = cost,
-          .kernel = kernel};
+          .may_overwrite = {{0, 0}}};
 }
 
 OpDef relu_backward() {
@@ -66,7 +55,7 @@ OpDef relu_backward() {
           .factors = factors_backward,
           .no_gradient = "second derivatives are not supported",
           .cost = cost,
-          .kernel = kernel_backward};
+          .may_overwrite = {{0, 0}, {0, 1}}};
 }
 
 }  // namespace weft::ops

@@ -102,9 +102,7 @@ Tensors forward(const KernelCall& call) {
   using W = Wide<T>;
   const at::Tensor& x = call.inputs[0];
   const std::int64_t n = x.size(-1);
-  Tensors outputs = {
-      at::empty_like(x),
-      at::empty(x.sizes().slice(0, static_cast<std::size_t>(x.dim() - 1)), options_of<W>())};
+  Tensors outputs = {output_of(call, 0), output_of(call, 1)};
   const W eps = static_cast<W>(attr_number(call.call.attrs, "eps"));
   const Row<T> first{.x = data_of<T>(x),
                      .w = data_of<T>(call.inputs[1]),
@@ -145,7 +143,7 @@ Tensors backward(const KernelCall& call) {
   const std::int64_t n = x.size(-1);
   const std::int64_t rows = call.inputs[2].numel();
   const std::int64_t chunks = rms_norm_chunks(rows);
-  Tensors outputs = {at::empty_like(x), at::empty_like(call.inputs[3])};
+  Tensors outputs = {output_of(call, 0), output_of(call, 1)};
   const at::Tensor parts = at::zeros({chunks, n}, options_of<W>());
   const Row<T> first{.x = data_of<T>(x),
                      .w = data_of<T>(call.inputs[3]),

@@ -157,7 +157,7 @@ Tensors run(const KernelCall& call) {
   using W = Wide<T>;
   const at::Tensor& x = call.inputs[0];
   const Attrs& attrs = call.call.attrs;
-  const at::Tensor y = at::empty_like(x);
+  const at::Tensor y = output_of(call, 0);
   const at::Tensor memory = at::empty({rotary_table_size(call.call)}, options_of<W>());
   const Table<W> table{.data = data_of<W>(memory),
                        .pairs = attr_int(attrs, "dims") / 2,

@@ -1,4 +1,4 @@
-// scale(x) -> y = value x
+// scale(x) -> y = value x. Kernel: arithmetic.aten.cpp.
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/rules.h"
@@ -23,18 +23,6 @@ Cost cost(const OpCall& call) {
   return streaming_cost(call, 1);
 }
 
-// ATen makes the number a tensor: first in f64, then in the dtype of x.
-std::int64_t workspace(const OpCall& call) {
-  const DType dtype = call.inputs[0].dtype;
-  return element_bytes(DType::f64) + (dtype == DType::f64 ? 0 : element_bytes(dtype));
-}
-
-KernelSteps kernel(const OpCall& call) {
-  KernelSteps k(1);
-  k.out(k.call("aten::mul.Scalar", {k.in(0), attr_number(call.attrs, "value")}));
-  return k;
-}
-
 }  // namespace
 
 OpDef scale() {
@@ -45,8 +33,7 @@ OpDef scale() {
           .factors = factors,
           .gradient = gradient,
           .cost = cost,
-          .workspace = workspace,
-          .kernel = kernel};
+          .may_overwrite = {{0, 0}}};
 }
 
 }  // namespace weft::ops

@@ -28,8 +28,14 @@ Instance instance(const StageProgram& stage, SlotId slot, int micro_batch) {
 // Data flow of one stage: written before read, not used after free, waited for, given back.
 class FlowCheck {
  public:
-  FlowCheck(const StageProgram& stage, int index, SlotId loss, const Graph& graph)
-      : stage_(stage), index_(index), loss_(loss), graph_(graph) {}
+  FlowCheck(const StageProgram& stage, int index, SlotId loss, const Graph& graph,
+            const OpTable& ops)
+      : stage_(stage), index_(index), loss_(loss), graph_(graph), ops_(ops) {
+    for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
+      const auto id = static_cast<SlotId>(slot);
+      sharing_[storage_of(stage_, id)].push_back(id);
+    }
+  }
 
   std::vector<std::string> run() {
     for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
@@ -69,7 +75,11 @@ class FlowCheck {
       const Instance at = instance(stage_, slot, issued.micro_batch);
       if (i.opcode == Opcode::free) {
         live_.erase(at);
+        overwritten_.erase(at);
         continue;
+      }
+      if (overwritten_.contains(at)) {
+        report(describe(issued), slot, at.second, "is read after it was overwritten");
       }
       if (!live_.contains(at)) {
         report(describe(issued), slot, at.second, "is read before it is written or after its free");
@@ -91,13 +101,39 @@ class FlowCheck {
         under_way_.insert(at);
       }
     }
+    if (i.opcode == Opcode::compute) {
+      note_overwritten(i, issued.micro_batch);
+    }
+  }
+
+  // An output that lies in the storage of an input, and is no view of it, leaves nothing of what
+  // other slots had there. What persists has its new content under its own name.
+  void note_overwritten(const Instruction& i, int micro_batch) {
+    const OpDef& op = find_op(ops_, graph_.nodes[i.node].op);
+    for (std::size_t o = 0; o < i.writes.size(); ++o) {
+      const SlotId storage = storage_of(stage_, i.writes[o]);
+      const auto alias = std::ranges::find(op.aliases, static_cast<int>(o), &Alias::output);
+      const bool view = alias != op.aliases.end() && !alias->in_place;
+      if (view || storage == i.writes[o] ||
+          stage_.slots[storage].lifetime == Lifetime::persistent) {
+        continue;
+      }
+      for (const SlotId slot : sharing_[storage]) {
+        if (slot != i.writes[o] && live_.contains(instance(stage_, slot, micro_batch))) {
+          overwritten_.insert(instance(stage_, slot, micro_batch));
+        }
+      }
+    }
   }
 
   const StageProgram& stage_;
   int index_;
   SlotId loss_;
   const Graph& graph_;
+  const OpTable& ops_;
+  std::map<SlotId, std::vector<SlotId>> sharing_;  // storage → slots
   std::set<Instance> live_;
+  std::set<Instance> overwritten_;
   std::set<Instance> under_way_;
   std::vector<std::string> found_;
 };
@@ -266,12 +302,13 @@ bool devices_alike(const Program& program, int stage) {
   return all_alike(program, program.stages[stage]);
 }
 
-std::vector<std::string> violations(const Program& program, const Graph& graph, const OpTable&) {
+std::vector<std::string> violations(const Program& program, const Graph& graph,
+                                    const OpTable& ops) {
   std::vector<std::string> found;
   for (std::size_t s = 0; s < program.stages.size(); ++s) {
     const bool last = s + 1 == program.stages.size();
     const auto flow =
-        FlowCheck(program.stages[s], static_cast<int>(s), last ? program.loss_slot : -1, graph)
+        FlowCheck(program.stages[s], static_cast<int>(s), last ? program.loss_slot : -1, graph, ops)
             .run();
     found.insert(found.end(), flow.begin(), flow.end());
   }

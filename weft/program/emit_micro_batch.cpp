@@ -95,10 +95,17 @@ void StageEmitter::emit_backward() {
 void StageEmitter::find_recomputed() {
   const std::set<std::string_view> layers(plan_.recompute.begin(), plan_.recompute.end());
   recomputed_values_.assign(l_.graph.values.size(), false);
+  repeated_values_ = l_.repeated;
   for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
     const Node& node = l_.graph.nodes[n];
     const std::string_view layer = layer_of(node.name);
-    if (node.role != Role::forward || l_.stage_of[n] != index_ || !layers.contains(layer)) {
+    const bool mine = node.role == Role::forward && l_.stage_of[n] == index_;
+    if (!mine || layers.contains(layer)) {
+      for (const ValueId v : node.outputs) {
+        repeated_values_[v] = false;
+      }
+    }
+    if (!mine || !layers.contains(layer)) {
       continue;
     }
     for (const ValueId v : node.outputs) {

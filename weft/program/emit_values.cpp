@@ -64,7 +64,7 @@ std::vector<SlotId> StageEmitter::visible(ValueId value) const {
     }
   };
   add(phase_);
-  if (phase_ == Phase::backward && !is_recomputed(value) &&
+  if (phase_ == Phase::backward && !is_recomputed(value) && !is_repeated(value) &&
       l_.graph.values[value].kind != ValueKind::parameter) {
     add(Phase::forward);
   }
@@ -133,6 +133,8 @@ SlotId StageEmitter::obtain(ValueId value, const Placements& needed) {
   if (visible(value).empty()) {
     if (stage_of_value(l_, value) != index_) {
       receive(value);
+    } else if (is_repeated(value)) {
+      emit_node(v.producer);
     } else {
       WEFT_CHECK(phase_ == Phase::backward && is_recomputed(value));
       recompute(value);

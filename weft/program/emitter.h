@@ -53,6 +53,9 @@ class StageEmitter {
   [[nodiscard]] bool is_recomputed(ValueId value) const {
     return !recomputed_values_.empty() && recomputed_values_[value];
   }
+  [[nodiscard]] bool is_repeated(ValueId value) const {
+    return !repeated_values_.empty() && repeated_values_[value];
+  }
 
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
@@ -72,9 +75,10 @@ class StageEmitter {
   Phase phase_ = Phase::forward;
   Segment* segment_ = nullptr;
   std::map<Phase, SlotsOf> slots_of_;
-  std::map<ValueId, SlotId> stored_;  // persistent slots
-  std::map<ValueId, SlotId> sums_;    // accumulators
-  std::vector<bool> recomputed_values_;
+  std::map<ValueId, SlotId> stored_;     // persistent slots
+  std::map<ValueId, SlotId> sums_;       // accumulators
+  std::vector<bool> recomputed_values_;  // with their whole layer
+  std::vector<bool> repeated_values_;    // by themselves: see `repeated_values`
   std::set<std::string, std::less<>> recomputed_layers_;
   std::size_t recvs_ = 0;  // receives stand at the start of the segment
 };

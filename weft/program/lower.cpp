@@ -21,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"emit_segments", emit_segments},        // instructions, conversions, recomputation, transfers
     {"bucket_gradients", bucket_gradients},  // small all-reduces of gradients go together
     {"prefetch_gathers", prefetch_gathers},  // zero3 gathers start some layers ahead
+    {"overwrite_inputs", overwrite_inputs},  // outputs in the storage of inputs that die
     {"insert_waits", insert_waits},          // before the first use of what a collective writes
     {"insert_frees", insert_frees},          // behind the last use of every storage
     {"schedule_stages", schedule_stages},    // the order of micro-batches
@@ -35,6 +36,7 @@ Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Pr
   }
   Lowering l{.graph = graph, .plan = plan, .ops = ops, .beside = beside};
   l.users = users(graph);
+  l.repeated = repeated_values(graph, ops);
   l.program.micro_batches = plan.micro_batches;
   for (const StagePlan& stage : plan.stages) {
     l.program.stages.push_back({.mesh = stage.mesh, .slots = {}, .segments = {}, .schedule = {}});

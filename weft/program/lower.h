@@ -14,4 +14,7 @@ namespace weft {
 [[nodiscard]] Program lower(const Graph& graph, const Plan& plan, const OpTable& ops,
                             const Program* beside = nullptr);
 
+/// By value of a training graph: whether backward makes it again from what it keeps anyway.
+[[nodiscard]] std::vector<bool> repeated_values(const Graph& training, const OpTable& ops);
+
 }  // namespace weft

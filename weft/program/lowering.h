@@ -32,6 +32,7 @@ struct Lowering {
   std::vector<std::vector<int>> homes =
       {};  // by value: stages that use this parameter, owner first
   std::vector<std::vector<NodeId>> users = {};  // by value
+  std::vector<bool> repeated = {};              // by value: see repeated_values
   std::vector<NodeId> accumulated_by = {};  // by value: the accumulate node it is a term of, or -1
 
   std::vector<ValueId> replaces =
@@ -67,6 +68,7 @@ void place_nodes(Lowering& l);
 void emit_segments(Lowering& l);
 void bucket_gradients(Lowering& l);
 void prefetch_gathers(Lowering& l);
+void overwrite_inputs(Lowering& l);
 void insert_waits(Lowering& l);
 void insert_frees(Lowering& l);
 void schedule_stages(Lowering& l);

@@ -74,6 +74,7 @@ Executor::Impl::Impl(const ExecutorSpec& spec, Communicator& peers)
     axis_groups.push_back(communicator.join(ranks));
   }
   order = expand(*stage);
+  kernel_at.resize(order.size(), nullptr);
   states.resize((program.micro_batches.size() + 1) * stage->slots.size());
   const c10::InferenceMode guard;
   for (std::size_t slot = 0; slot < stage->slots.size(); ++slot) {

@@ -47,6 +47,8 @@ struct PreparedCompute {
   PreparedKernel kernel;
   KernelEnv env;
   std::vector<BatchRange> batch_ranges;
+  /// By output: the input whose storage it takes, -1 where it has its own. Empty: no output does.
+  std::vector<int> overwrites;
 };
 
 struct Executor::Impl {
@@ -75,6 +77,8 @@ struct Executor::Impl {
   void run_accumulate(const IssuedInstruction& issued);
   void run_copy(const IssuedInstruction& issued);
   PreparedCompute& prepared(const IssuedInstruction& issued);
+  PreparedCompute& prepare_compute(const IssuedInstruction& issued);
+  [[nodiscard]] std::vector<int> overwritten_inputs(const Instruction& instruction) const;
   void keep_gradients(const IssuedInstruction& issued);
 
   // run_communication.cpp
@@ -111,6 +115,9 @@ struct Executor::Impl {
 
   std::vector<SlotState> states;  // by slot and micro-batch, -1 first
   std::map<std::pair<const Instruction*, std::int64_t>, PreparedCompute> kernels;
+  std::vector<PreparedCompute*> kernel_at;  // by place in `order`; null until it first ran
+  std::vector<at::Tensor> operands;         // of the instruction that runs
+  std::vector<at::Tensor> destinations;
   std::map<std::pair<const Instruction*, std::int64_t>, std::vector<LocalPiece>> pieces;
 
   // of the step that runs

@@ -185,7 +185,35 @@ std::vector<SampleRange> Executor::needed_samples() const {
   return joined;
 }
 
+// Outputs that lie in an input though the op has no such alias: lowering chose them (see
+// overwrite_inputs).
+std::vector<int> Executor::Impl::overwritten_inputs(const Instruction& instruction) const {
+  const OpDef& def = find_op(ops, graph.nodes[instruction.node].op);
+  std::vector<int> inputs(instruction.writes.size(), -1);
+  bool any = false;
+  for (std::size_t o = 0; o < inputs.size(); ++o) {
+    const SlotId view_of = stage->slots[instruction.writes[o]].view_of;
+    if (view_of < 0 ||
+        std::ranges::find(def.aliases, static_cast<int>(o), &Alias::output) != def.aliases.end()) {
+      continue;
+    }
+    const auto read = std::ranges::find(instruction.reads, view_of);
+    WEFT_CHECK(read != instruction.reads.end());
+    inputs[o] = static_cast<int>(read - instruction.reads.begin());
+    any = true;
+  }
+  return any ? inputs : std::vector<int>{};
+}
+
 PreparedCompute& Executor::Impl::prepared(const IssuedInstruction& issued) {
+  PreparedCompute*& known = kernel_at[static_cast<std::size_t>(&issued - order.data())];
+  if (known == nullptr) {
+    known = &prepare_compute(issued);
+  }
+  return *known;
+}
+
+PreparedCompute& Executor::Impl::prepare_compute(const IssuedInstruction& issued) {
   const Instruction& i = *issued.instruction;
   const std::int64_t samples = samples_in(program, issued.micro_batch);
   const auto it = kernels.find({&i, samples});
@@ -219,9 +247,10 @@ PreparedCompute& Executor::Impl::prepared(const IssuedInstruction& issued) {
   PreparedKernel kernel = prepare(find_op(ops, node.op), call);
   PreparedCompute& result =
       kernels
-          .emplace(std::pair(&i, samples),
-                   PreparedCompute{
-                       .kernel = std::move(kernel), .env = std::move(env), .batch_ranges = {}})
+          .emplace(std::pair(&i, samples), PreparedCompute{.kernel = std::move(kernel),
+                                                           .env = std::move(env),
+                                                           .batch_ranges = {},
+                                                           .overwrites = overwritten_inputs(i)})
           .first->second;
   const auto note_batch_ranges = [&](const std::vector<SlotId>& slots, std::vector<Region>& where) {
     for (std::size_t o = 0; o < slots.size(); ++o) {
@@ -251,12 +280,17 @@ void Executor::Impl::run_compute(const IssuedInstruction& issued) {
     b.range->end = b.first.end + first * b.per_sample;
   }
   p.env.step = static_cast<std::uint32_t>(input.step);
-  std::vector<at::Tensor> inputs;
-  inputs.reserve(i.reads.size());
+  operands.clear();  // a kernel that failed left its own
+  destinations.clear();
   for (const SlotId slot : i.reads) {
-    inputs.push_back(read(slot, issued.micro_batch));
+    operands.push_back(read(slot, issued.micro_batch));
   }
-  std::vector<at::Tensor> outputs = run(p.kernel, p.env, inputs);
+  for (const int input_index : p.overwrites) {
+    destinations.push_back(input_index < 0 ? at::Tensor() : operands[input_index]);
+  }
+  std::vector<at::Tensor> outputs = run(p.kernel, p.env, operands, destinations);
+  operands.clear();
+  destinations.clear();
   WEFT_CHECK(outputs.size() == i.writes.size());
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     put(i.writes[o], issued.micro_batch, std::move(outputs[o]));

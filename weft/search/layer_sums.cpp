@@ -6,6 +6,7 @@
 
 #include "weft/base/error.h"
 #include "weft/graph/blocks.h"
+#include "weft/program/lower.h"
 #include "weft/recipes/node_rules.h"
 #include "weft/recipes/node_splits.h"
 
@@ -253,6 +254,7 @@ class Summing {
       storage[v] = static_cast<ValueId>(v);
     }
     std::set<ValueId> saved;
+    const std::vector<bool> repeated = repeated_values(graph_, ops_);
     for (const Node& node : graph_.nodes) {
       const OpDef& op = find_op(ops_, node.op);
       if (is_view(op)) {
@@ -266,7 +268,7 @@ class Summing {
     }
     for (const ValueId v : saved) {
       const NodeId producer = graph_.values[v].producer;
-      if (producer < 0 || graph_.nodes[producer].role != Role::forward) {
+      if (producer < 0 || graph_.nodes[producer].role != Role::forward || repeated[v]) {
         continue;
       }
       LayerSums* layer = sums_of(layer_of(graph_.nodes[producer].name), sums);
