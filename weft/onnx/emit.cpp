@@ -147,7 +147,7 @@ ValueId binary(Builder& b, std::string_view function, ValueId x, ValueId y) {
   return b.emit("binary", {x, y}, {{"function", std::string(function)}}, function);
 }
 
-ValueId binary(Builder& b, std::string_view function, ValueId x, double y) {
+ValueId with_number(Builder& b, std::string_view function, ValueId x, double y) {
   const DType dtype = b.type(x).dtype;
   const bool floating = dtype != DType::i64 && dtype != DType::i32 && dtype != DType::u8;
   if (function == "mul" && floating) {

@@ -30,7 +30,8 @@ namespace weft::onnx_import {
                             double beta = 0);
 /// function: add, mul, or one of op `binary`. Shapes are made to fit.
 [[nodiscard]] ValueId binary(Builder& b, std::string_view function, ValueId x, ValueId y);
-[[nodiscard]] ValueId binary(Builder& b, std::string_view function, ValueId x, double y);
+/// The same with a number. Not an overload: a ValueId is a number too.
+[[nodiscard]] ValueId with_number(Builder& b, std::string_view function, ValueId x, double y);
 [[nodiscard]] ValueId reduce(Builder& b, std::string_view function, ValueId x, const Ints& dims,
                              bool keep);
 /// sizes elements along each dim from starts, steps apart.

@@ -35,6 +35,10 @@ void require_size(const Operand& x) {
   }
 }
 
+bool is_empty(const Shape& shape) {
+  return std::ranges::any_of(shape, [](Dim dim) { return dim.size == 0; });
+}
+
 }  // namespace
 
 bool Operand::is_constant() const {
@@ -131,8 +135,8 @@ bool Importer::refuse_input(const FileValue& input, const Shape& shape) {
   if (!input.other_kind.empty() || !has_dtype(input.element)) {
     what = fmt::format("input of type {}",
                        input.other_kind.empty() ? element_name(input.element) : input.other_kind);
-  } else if (std::ranges::any_of(shape, [](Dim dim) { return dim.size <= 0; })) {
-    what = "tensor without elements";
+  } else if (std::ranges::any_of(shape, [](Dim dim) { return dim.size < 0; })) {
+    what = "tensor of negative length";
   } else if (shape.size() > kMostDims) {
     what = fmt::format("tensor of {} dims", shape.size());
   } else {
@@ -161,6 +165,15 @@ void Importer::define_input(const FileValue& input) {
   }
   operand.shape = input_shape(input);
   if (refuse_input(input, operand.shape)) {
+    return;
+  }
+  if (is_empty(operand.shape)) {  // all of its numbers are known
+    Known nothing{.element = operand.element, .dims = {}, .reals = {}, .wholes = {}};
+    for (const Dim dim : operand.shape) {
+      nothing.dims.push_back(dim.size);
+    }
+    operand.known = std::make_shared<const Known>(std::move(nothing));
+    define(std::move(operand));
     return;
   }
   if (options_.for_training) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "weft/onnx/call.h"
 #include "weft/onnx/emit.h"
@@ -110,7 +111,7 @@ constexpr auto kUnary = std::to_array<UnaryOp>({
     {"Reciprocal", "reciprocal", "", 0, "", 0},
     {"Round", "round", "", 0, "", 0},
     {"Selu", "selu", "alpha", kSeluAlpha, "gamma", kSeluGamma},
-    {"Shrink", "shrink", "lambd", 0.5, "bias", 0},
+    {"Shrink", "shrink", "bias", 0, "lambd", 0.5},
     {"Sigmoid", "sigmoid", "", 0, "", 0},
     {"Sign", "sign", "", 0, "", 0},
     {"Sin", "sin", "", 0, "", 0},
@@ -140,7 +141,7 @@ void emit_unary(const Call& call) {
 void emit_relu(const Call& call) {
   const Aligned x = aligned(call, 0, 1);
   const ValueId y = is_real(call.element(0)) ? call.b.emit("relu", {x.values[0]})
-                                             : binary(call.b, "max", x.values[0], 0);
+                                             : with_number(call.b, "max", x.values[0], 0);
   give_aligned(call, y, call.element(0), x.channels_last);
 }
 
@@ -159,7 +160,7 @@ void emit_flag(const Call& call) {
   ValueId y = unary(call.b, "isinf", x.values[0]);
   if (!(positive && negative)) {
     const ValueId side =
-        positive ? binary(call.b, "gt", x.values[0], 0) : binary(call.b, "lt", x.values[0], 0);
+        positive ? with_number(call.b, "gt", x.values[0], 0) : with_number(call.b, "lt", x.values[0], 0);
     y = positive || negative ? binary(call.b, "and", y, side) : binary(call.b, "xor", y, y);
   }
   give_aligned(call, y, Element::boolean, x.channels_last);
@@ -182,7 +183,7 @@ void emit_cast(const Call& call) {
   const Aligned x = aligned(call, 0, 1);
   ValueId y = x.values[0];
   if (to == Element::boolean && from != Element::boolean) {
-    y = unary(call.b, "not", binary(call.b, "eq", y, 0));
+    y = unary(call.b, "not", with_number(call.b, "eq", y, 0));
   } else {
     y = cast(call.b, y, call.importer.dtype(to));
   }
@@ -200,7 +201,7 @@ void emit_clip(const Call& call) {
                                              : call.value(i);
       y = binary(call.b, function, y, limit);
     } else if (call.has_attr(name)) {
-      y = binary(call.b, function, y, call.real(name, 0));
+      y = with_number(call.b, function, y, call.real(name, 0));
     }
   };
   bound(1, "min", "max");
@@ -236,6 +237,21 @@ void emit_dropout(const Call& call) {
 }
 
 // ---- two operands
+
+// Arithmetic of bytes is that of i32, cut to eight bits.
+bool is_byte_arithmetic(const Call& call, std::string_view function) {
+  static const std::set<std::string_view> kArithmetic = {"add", "sub", "mul", "div", "mod", "fmod", "pow"};
+  return call.element(0) == Element::u8 && kArithmetic.contains(function);
+}
+
+ValueId arithmetic(const Call& call, std::string_view function, ValueId x, ValueId y) {
+  if (!is_byte_arithmetic(call, function)) {
+    return binary(call.b, function, x, y);
+  }
+  const ValueId wide = binary(call.b, function, cast(call.b, x, DType::i32),
+                              cast(call.b, y, DType::i32));
+  return cast(call.b, wide, DType::u8);
+}
 
 struct BinaryOp {
   std::string_view onnx;
@@ -295,10 +311,10 @@ void emit_binary(const Call& call) {
     if (op->function == "pow" || op->function == "prelu") {
       next = cast(call.b, next, call.b.type(y).dtype);  // the exponent may be of another type
     }
-    y = binary(call.b, op->function, y, next);
+    y = arithmetic(call, op->function, y, next);
   }
   if (call.node.op == "Mean") {
-    y = binary(call.b, "mul", y, 1.0 / static_cast<double>(x.values.size()));
+    y = with_number(call.b, "mul", y, 1.0 / static_cast<double>(x.values.size()));
   }
   give_aligned(call, y, op->gives_flag ? Element::boolean : call.element(0), x.channels_last);
 }
@@ -306,7 +322,7 @@ void emit_binary(const Call& call) {
 void emit_mod(const Call& call) {
   const Aligned x = aligned(call, 0, 2);
   const ValueId y =
-      binary(call.b, call.whole("fmod", 0) != 0 ? "fmod" : "mod", x.values[0], x.values[1]);
+      arithmetic(call, call.whole("fmod", 0) != 0 ? "fmod" : "mod", x.values[0], x.values[1]);
   give_aligned(call, y, call.element(0), x.channels_last);
 }
 

@@ -25,7 +25,7 @@ Labels labels_of(const Call& call, DType dtype) {
   Labels labels{.ids = cast(b, call.value(1), DType::i64), .valid = -1};
   if (call.has_attr("ignore_index")) {
     const ValueId ignored =
-        binary(b, "eq", labels.ids, static_cast<double>(call.whole("ignore_index", 0)));
+        with_number(b, "eq", labels.ids, static_cast<double>(call.whole("ignore_index", 0)));
     const ValueId counted = unary(b, "not", ignored);
     labels.ids = b.emit("mask", {labels.ids, counted}, {{"keep", std::int64_t{1}}, {"value", 0.0}});
     labels.valid = cast(b, counted, dtype);
@@ -79,7 +79,15 @@ void emit_nll(const Call& call) {
 }
 
 void emit_softmax_cross_entropy(const Call& call) {
-  const ValueId logs = call.b.emit("log_softmax", {classes_last(call)});
+  Builder& b = call.b;
+  const ValueId x = classes_last(call);
+  const Shape shape = b.type(x).shape;
+  Dim rows(1);
+  for (std::size_t d = 0; d + 1 < shape.size(); ++d) {
+    rows = rows * shape[d];
+  }
+  const ValueId flat = shape.size() > 4 ? reshape(b, x, {rows, shape.back()}) : x;
+  const ValueId logs = reshape(b, b.emit("log_softmax", {flat}), shape);
   give_loss(call, logs);
   if (call.rank(0) == 2) {
     call.give(1, logs, call.element(0));

@@ -109,7 +109,7 @@ void emit_gemm(const Call& call) {
     }
     ValueId y = b.emit("linear", inputs);
     if (call.has(2) && !bias) {
-      y = binary(b, "add", y, binary(b, "mul", call.value(2), beta));
+      y = binary(b, "add", y, with_number(b, "mul", call.value(2), beta));
     }
     call.give(0, y, call.element(0));
     return;
@@ -117,9 +117,9 @@ void emit_gemm(const Call& call) {
   ValueId y = b.emit("matmul", {call.value(0), call.value(1)},
                      {{"transpose_a", std::int64_t{turned_a ? 1 : 0}},
                       {"transpose_b", std::int64_t{turned_b ? 1 : 0}}});
-  y = binary(b, "mul", y, alpha);
+  y = with_number(b, "mul", y, alpha);
   if (call.has(2)) {
-    y = binary(b, "add", y, binary(b, "mul", call.value(2), beta));
+    y = binary(b, "add", y, with_number(b, "mul", call.value(2), beta));
   }
   call.give(0, y, call.element(0));
 }
@@ -190,13 +190,25 @@ Term product(const Call& call, const Term& x, const Term& y, const std::string& 
   return {both + left + right, reshape(call.b, z, shape)};
 }
 
+// Without an arrow the result has the letters that stand once, in the order of the alphabet.
+std::string implied_result(const std::string& terms) {
+  std::string once;
+  for (const char c : terms) {
+    if (c != ',' && std::ranges::count(terms, c) == 1) {
+      once += c;
+    }
+  }
+  std::ranges::sort(once);
+  return once;
+}
+
 void emit_einsum(const Call& call) {
   std::string equation = call.text("equation", "");
   std::erase(equation, ' ');
   call.need(equation.find("...") == std::string::npos, "with an ellipsis");
-  const std::size_t arrow = equation.find("->");
-  call.need(arrow != std::string::npos, "without ->");
-  const std::string result = equation.substr(arrow + 2);
+  const std::size_t arrow = std::min(equation.find("->"), equation.size());
+  const std::string result = arrow < equation.size() ? equation.substr(arrow + 2)
+                                                     : implied_result(equation);
   std::vector<Term> terms;
   std::string rest = equation.substr(0, arrow);
   for (int i = 0; i < call.inputs(); ++i) {

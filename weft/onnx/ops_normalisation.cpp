@@ -31,8 +31,8 @@ void update_statistic(const Call& call, int input, int output, ValueId seen, dou
   const ValueId old = call.importer.statistic(call.in(input));
   const ValueId share = call.importer.sample_share();
   if (share < 0) {
-    const ValueId next = binary(b, "add", binary(b, "mul", call.value(input), 1 - momentum),
-                                binary(b, "mul", seen, momentum));
+    const ValueId next = binary(b, "add", with_number(b, "mul", call.value(input), 1 - momentum),
+                                with_number(b, "mul", seen, momentum));
     call.give(output, next, call.element(input));
     return;
   }
@@ -135,7 +135,7 @@ void emit_mean_variance(const Call& call) {
   const ValueId x = call.value(0);
   const ValueId centred = binary(b, "sub", x, reduce(b, "mean", x, axes, true));
   const ValueId variance = reduce(b, "mean", unary(b, "square", centred), axes, true);
-  const ValueId deviation = binary(b, "add", unary(b, "sqrt", variance), 1e-9);
+  const ValueId deviation = with_number(b, "add", unary(b, "sqrt", variance), 1e-9);
   call.give(0, binary(b, "div", centred, deviation), call.element(0));
 }
 
@@ -158,9 +158,9 @@ void emit_lrn(const Call& call) {
                                {"padding", Ints{(size - 1) / 2, size - 1 - (size - 1) / 2}},
                                {"ceil", std::int64_t{0}},
                                {"count_include_pad", std::int64_t{1}}});
-  ValueId scaled = binary(b, "mul", reshape(b, mean, shape), call.real("alpha", 1e-4));
-  scaled = binary(b, "add", scaled, call.real("bias", 1));
-  const ValueId y = binary(b, "div", x, binary(b, "pow", scaled, call.real("beta", 0.75)));
+  ValueId scaled = with_number(b, "mul", reshape(b, mean, shape), call.real("alpha", 1e-4));
+  scaled = with_number(b, "add", scaled, call.real("bias", 1));
+  const ValueId y = binary(b, "div", x, with_number(b, "pow", scaled, call.real("beta", 0.75)));
   call.give_channels_last(0, y, call.element(0));
 }
 

@@ -162,7 +162,7 @@ void emit_global_pool(const Call& call) {
 void emit_lp_pool(const Call& call) {
   const auto p = static_cast<double>(call.whole("p", 2));
   Builder& b = call.b;
-  const ValueId powers = binary(b, "pow", unary(b, "abs", call.channels_last(0)), p);
+  const ValueId powers = with_number(b, "pow", unary(b, "abs", call.channels_last(0)), p);
   ValueId sum = -1;
   if (call.node.op == "GlobalLpPool") {
     Ints dims;
@@ -178,9 +178,9 @@ void emit_lp_pool(const Call& call) {
     for (const std::int64_t k : s.kernel) {
       places *= static_cast<double>(k);
     }
-    sum = binary(b, "mul", b.emit("avg_pool", {powers}, attrs), places);
+    sum = with_number(b, "mul", b.emit("avg_pool", {powers}, attrs), places);
   }
-  call.give_channels_last(0, binary(b, "pow", sum, 1 / p), call.element(0));
+  call.give_channels_last(0, with_number(b, "pow", sum, 1 / p), call.element(0));
 }
 
 }  // namespace
