@@ -21,7 +21,7 @@ using onnx_import::ModelFile;
 
 constexpr double kRelative = 1e-3;
 constexpr double kAbsolute = 1e-5;
-constexpr int kNodesThatPass = 600;  // of 932; raise it when more do
+constexpr int kNodesThatPass = 770;  // of 932; raise it when more do
 
 struct Verdict {
   enum class Kind { passed, unsupported, wrong } kind = Kind::passed;
@@ -63,7 +63,13 @@ std::vector<std::string> input_names(const ModelFile& file) {
   return names;
 }
 
-bool close(const at::Tensor& actual, const at::Tensor& expected, std::string& why) {
+/// ONNX does not say how numbers are rounded to 16 bits: one unit in the last place may differ.
+double tolerance(onnx_import::Element element) {
+  return element == onnx_import::Element::bf16 ? 1.0 / 128 : kRelative;
+}
+
+bool close(const at::Tensor& actual, const at::Tensor& expected, double relative,
+           std::string& why) {
   if (actual.sizes() != expected.sizes()) {
     why = fmt::format("shape [{}], not [{}]", fmt::join(actual.sizes(), ","),
                       fmt::join(expected.sizes(), ","));
@@ -71,7 +77,7 @@ bool close(const at::Tensor& actual, const at::Tensor& expected, std::string& wh
   }
   const at::Tensor a = actual.to(at::kDouble);
   const at::Tensor e = expected.to(at::kDouble);
-  if (at::allclose(a, e, kRelative, kAbsolute, true)) {
+  if (at::allclose(a, e, relative, kAbsolute, true)) {
     return true;
   }
   why = fmt::format("largest difference {:.3g}", (a - e).abs().max().item<double>());

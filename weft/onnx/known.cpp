@@ -33,8 +33,9 @@ Whole operator+(Whole a, Whole b) {
   if (a.batched != b.batched && a.n != 0 && b.n != 0) {
     depends_on_batch("+", a, b);
   }
+  const std::int64_t n = wrapped(static_cast<std::uint64_t>(a.n) + static_cast<std::uint64_t>(b.n));
   const bool batched = (a.batched && a.n != 0) || (b.batched && b.n != 0);
-  return {wrapped(static_cast<std::uint64_t>(a.n) + static_cast<std::uint64_t>(b.n)), batched};
+  return {n, n != 0 && batched};
 }
 
 Whole operator-(Whole a, Whole b) {

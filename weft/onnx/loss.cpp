@@ -59,7 +59,8 @@ ValueId mean_squares(Importer& importer, Operand& output) {
   const ValueId sum = reduce(b, "sum", squares, all_dims(type.rank()), false);
   const DType wide = ops::sum_dtype(type.dtype);
   const auto features = static_cast<double>(bind(type, 1).elements());
-  return b.emit("mul", {with_number(b, "mul", cast(b, sum, wide), 1 / features), importer.inv_count()});
+  return b.emit("mul",
+                {with_number(b, "mul", cast(b, sum, wide), 1 / features), importer.inv_count()});
 }
 
 ValueId sum_of(Importer& importer, Operand& output) {

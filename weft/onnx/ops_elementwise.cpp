@@ -159,8 +159,8 @@ void emit_flag(const Call& call) {
   const bool negative = call.whole("detect_negative", 1) != 0;
   ValueId y = unary(call.b, "isinf", x.values[0]);
   if (!(positive && negative)) {
-    const ValueId side =
-        positive ? with_number(call.b, "gt", x.values[0], 0) : with_number(call.b, "lt", x.values[0], 0);
+    const ValueId side = positive ? with_number(call.b, "gt", x.values[0], 0)
+                                  : with_number(call.b, "lt", x.values[0], 0);
     y = positive || negative ? binary(call.b, "and", y, side) : binary(call.b, "xor", y, y);
   }
   give_aligned(call, y, Element::boolean, x.channels_last);
@@ -240,7 +240,8 @@ void emit_dropout(const Call& call) {
 
 // Arithmetic of bytes is that of i32, cut to eight bits.
 bool is_byte_arithmetic(const Call& call, std::string_view function) {
-  static const std::set<std::string_view> kArithmetic = {"add", "sub", "mul", "div", "mod", "fmod", "pow"};
+  static const std::set<std::string_view> kArithmetic = {"add", "sub",  "mul", "div",
+                                                         "mod", "fmod", "pow"};
   return call.element(0) == Element::u8 && kArithmetic.contains(function);
 }
 
@@ -248,8 +249,8 @@ ValueId arithmetic(const Call& call, std::string_view function, ValueId x, Value
   if (!is_byte_arithmetic(call, function)) {
     return binary(call.b, function, x, y);
   }
-  const ValueId wide = binary(call.b, function, cast(call.b, x, DType::i32),
-                              cast(call.b, y, DType::i32));
+  const ValueId wide =
+      binary(call.b, function, cast(call.b, x, DType::i32), cast(call.b, y, DType::i32));
   return cast(call.b, wide, DType::u8);
 }
 

@@ -207,8 +207,8 @@ void emit_einsum(const Call& call) {
   std::erase(equation, ' ');
   call.need(equation.find("...") == std::string::npos, "with an ellipsis");
   const std::size_t arrow = std::min(equation.find("->"), equation.size());
-  const std::string result = arrow < equation.size() ? equation.substr(arrow + 2)
-                                                     : implied_result(equation);
+  const std::string result =
+      arrow < equation.size() ? equation.substr(arrow + 2) : implied_result(equation);
   std::vector<Term> terms;
   std::string rest = equation.substr(0, arrow);
   for (int i = 0; i < call.inputs(); ++i) {
