@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "evaluation.h"
+#include "initial_values.h"
 #include "trace.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
@@ -97,6 +98,7 @@ class Trainer {
   void begin() {
     if (options_.resume.empty()) {
       executor_.initialise();
+      load_initial_values(job_.model, job_.graph, executor_.stored());
       if (!options_.weights.empty()) {
         load_weights(options_.weights, job_.model, job_.graph, executor_.stored());
       }

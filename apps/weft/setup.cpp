@@ -77,6 +77,8 @@ void add_output_options(CLI::App& command, TaskOptions& options) {
 void add_task_options(CLI::App& command, TaskOptions& options) {
   command.add_option("--batch", options.batch, "global batch, in sequences or samples");
   command.add_option("--seq", options.sequence, "tokens in a sequence (default: the model's)");
+  command.add_option("--loss", options.loss,
+                     "of an .onnx file: cross-entropy:NAME | mse:NAME | sum:NAME of an output");
   command.add_option("--memory", options.memory, "budget for each device, such as 12GiB");
   command.add_option("--dtype", options.dtype,
                      "f32 | bf16 | f64 (default: f32 on CPU, bf16 elsewhere)");
@@ -119,7 +121,8 @@ Setup make_setup(const TaskOptions& options) {
                            {.sequence = options.sequence,
                             .dtype = task.dtype,
                             .freeze = options.freeze,
-                            .label_smoothing = options.label_smoothing},
+                            .label_smoothing = options.label_smoothing,
+                            .loss = options.loss},
                            setup.ops);
   task.model = {.description = setup.model.description,
                 .hash = graph_hash(setup.model.forward),

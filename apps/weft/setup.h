@@ -19,6 +19,7 @@ struct TaskOptions {
   std::string cluster;
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
+  std::string loss;  // of an ONNX file
   std::string memory;
   std::string dtype;
   std::string optimizer = "adamw";
