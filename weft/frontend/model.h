@@ -20,6 +20,9 @@ struct Model {
   /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
   SampleKind samples = SampleKind::next_token;
   std::vector<StoredPart> stored = {};  // where its parameters lie in files of weights
+  /// i64 scalars of those files that say how many steps made them (num_batches_tracked of a batch
+  /// norm). Written, not read: nothing depends on them.
+  std::vector<std::string> stored_counts = {};
 };
 
 struct ModelOptions {
