@@ -179,17 +179,18 @@ class Trainer {
   }
 
   void save() {
-    save_checkpoint(options_.save,
-                    {.step = done_,
-                     .ranks = communicator_.world(),
-                     .seed = job_.plan.seed,
-                     .model = job_.plan.model.description,
-                     .model_hash = job_.plan.model.hash,
-                     .data = job_.data->description(),
-                     .batch = job_.plan.batch},
-                    executor_.stored(), communicator_, [this](const std::string& folder) {
-                      export_weights(folder, communicator_.world(), job_.model, "", folder);
-                    });
+    save_checkpoint(
+        options_.save,
+        {.step = done_,
+         .ranks = communicator_.world(),
+         .seed = job_.plan.seed,
+         .model = job_.plan.model.description,
+         .model_hash = job_.plan.model.hash,
+         .data = job_.data->description(),
+         .batch = job_.plan.batch},
+        executor_.stored(), communicator_, [this](const std::string& folder) {
+          export_weights({folder, communicator_.world(), "", done_}, job_.model, folder);
+        });
     if (communicator_.rank() == 0 && options_.keep > 0) {
       keep_newest_checkpoints(options_.save, options_.keep);
     }
@@ -218,7 +219,7 @@ class Trainer {
            {std::pair("", "weights"), std::pair(".grad", "gradients")}) {
         const std::string folder = options_.dump + "/" + name;
         std::filesystem::create_directories(folder);
-        export_weights(options_.dump, communicator_.world(), job_.model, suffix, folder);
+        export_weights({options_.dump, communicator_.world(), suffix, done_}, job_.model, folder);
       }
       write_inputs(options_.dump + "/inputs", job_.model, last_batch_);
     }

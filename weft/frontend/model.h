@@ -26,6 +26,9 @@ struct Model {
   /// Parameters that begin as a file says, and not by their Init; null if none do.
   std::shared_ptr<const std::map<std::string, OnnxInitial>> initial = {};
   std::vector<StoredPart> stored = {};  // where its parameters lie in files of weights
+  /// i64 scalars of those files that say how many steps made them (num_batches_tracked of a batch
+  /// norm). Written, not read: nothing depends on them.
+  std::vector<std::string> stored_counts = {};
 };
 
 struct ModelOptions {
