@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Models of torchvision, exported by PyTorch in training mode, train for three steps with PyTorch's losses.
 
+In f64: batch norm over few pixels makes rounding grow so fast that PyTorch's own losses of a ResNet-50 in f32 and in f64
+differ by 5 % after two steps.
+
 Usage: onnx_train_test.py BIN_DIR. Skipped without torchvision or onnx.
 """
 import json
@@ -82,7 +85,7 @@ def weft_losses(binary, path, folder, batch):
     log = folder / "metrics.jsonl"
     command = [binary, "train", str(path), "--loss", "cross-entropy:logits", "--cluster", "local:1",
                "--recipe", "micro-batches=1", "--batch", str(batch), "--steps", str(STEPS), "--optimizer", "sgd",
-               "--lr", str(LEARNING_RATE), "--data", f"images:{folder}/images.npy,{folder}/labels.npy",
+               "--dtype", "f64", "--lr", str(LEARNING_RATE), "--data", f"images:{folder}/images.npy,{folder}/labels.npy",
                "--log", str(log), "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
@@ -104,9 +107,9 @@ def check(name, binary, folder):
     export(model, pixels, str(path))
     model.load_state_dict(state)  # tracing moved the running statistics
     ours = weft_losses(binary, path, folder, batch)
-    theirs = train(model, images, labels, [list(range(batch))] * STEPS)
+    theirs = train(model.double(), images.double(), labels, [list(range(batch))] * STEPS)
     worst = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
-    good = len(ours) == STEPS and worst < 1e-3
+    good = len(ours) == STEPS and worst < 1e-7
     print(f"{'ok   ' if good else 'WRONG'} {name}: weft {ours}, PyTorch {theirs}, largest relative error {worst:.1e}")
     return good
 

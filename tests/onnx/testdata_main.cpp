@@ -152,8 +152,9 @@ Verdict run_set(const ModelFile& file, const std::string& folder, const OpTable&
   const std::vector<at::Tensor> outputs = run_forward(model, ops, tensors);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     std::string why;
+    const auto want = onnx_import::decode(expected[i]);
     if (i >= outputs.size() ||
-        !close(outputs[i], tensor_of(onnx_import::decode(expected[i])), why)) {
+        !close(outputs[i], tensor_of(want), tolerance(want.element), why)) {
       return {Verdict::Kind::wrong, fmt::format("output {}: {}", i, why)};
     }
   }
