@@ -153,8 +153,7 @@ Verdict run_set(const ModelFile& file, const std::string& folder, const OpTable&
   for (std::size_t i = 0; i < expected.size(); ++i) {
     std::string why;
     const auto want = onnx_import::decode(expected[i]);
-    if (i >= outputs.size() ||
-        !close(outputs[i], tensor_of(want), tolerance(want.element), why)) {
+    if (i >= outputs.size() || !close(outputs[i], tensor_of(want), tolerance(want.element), why)) {
       return {Verdict::Kind::wrong, fmt::format("output {}: {}", i, why)};
     }
   }

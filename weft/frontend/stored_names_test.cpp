@@ -37,7 +37,8 @@ Tensors listed(const json& list) {
   Tensors tensors;
   for (const json& group : list.at("groups")) {
     std::vector<std::string> prefixes = {group.at("prefix")};
-    for (const auto& [letter, range] : group.value("ranges", json::object()).items()) {
+    const json ranges = group.value("ranges", json::object());
+    for (const auto& [letter, range] : ranges.items()) {
       prefixes = expand(prefixes, letter, range.at(0), range.at(1));
     }
     for (const std::string& prefix : prefixes) {
