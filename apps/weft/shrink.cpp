@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "setup.h"
+#include "weft/api/workers.h"
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/units.h"
 #include "weft/graph/text.h"
-#include "workers.h"
 
 namespace weft {
 namespace {
