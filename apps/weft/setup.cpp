@@ -39,6 +39,8 @@ void add_output_options(CLI::App& command, TaskOptions& options) {
 void add_task_options(CLI::App& command, TaskOptions& options) {
   command.add_option("--batch", options.batch, "global batch, in sequences or samples");
   command.add_option("--seq", options.sequence, "tokens in a sequence (default: the model's)");
+  command.add_option("--loss", options.loss,
+                     "of an .onnx file: cross-entropy:NAME | mse:NAME | sum:NAME of an output");
   command.add_option("--memory", options.memory, "budget for each device, such as 12GiB");
   command.add_option("--dtype", options.dtype,
                      "f32 | bf16 | f64 (default: f32 on CPU, bf16 elsewhere)");
@@ -71,7 +73,8 @@ Setup make_setup(const TaskOptions& options) {
   const OpTable ops = builtin_ops();
   const Cluster cluster = parse_cluster(options.cluster);
   const DType dtype = dtype_of(options, cluster, ops);
-  Model model = load_model(options.model, {.sequence = options.sequence, .dtype = dtype}, ops);
+  Model model = load_model(
+      options.model, {.sequence = options.sequence, .dtype = dtype, .loss = options.loss}, ops);
   return make_setup(std::move(model), cluster, options);
 }
 

@@ -14,6 +14,7 @@ namespace weft {
 struct TaskOptions : PlanOptions {
   std::string model;
   std::int64_t sequence = 0;
+  std::string loss;  // of an ONNX file
   std::string dtype;
   bool json = false;
   bool verbose = false;

@@ -61,10 +61,12 @@ TrainResult train(const Model& model, const Plan& plan, const TrainOptions& opti
   check_options(options);
   const Setup setup = setup_of(plan, model);  // refuses a plan of another model
   const TemporaryFolder folder;
-  const std::string file = folder.path() + "/model.weft";
-  save_model(model, file);
   Plan with_file = plan;
-  with_file.model.description = read_model(file, setup.ops).description;
+  if (model.initial == nullptr) {  // an ONNX file stays the file it is: its weights are there
+    const std::string file = folder.path() + "/model.weft";
+    save_model(model, file);
+    with_file.model.description = read_model(file, setup.ops).description;
+  }
   TrainResult result;
   const JobResult job = run_workers(
       with_file, worker_arguments(options, with_file),

@@ -100,6 +100,12 @@ void read_head(const nlohmann::json& head, const std::string& where, Model& mode
   model.sequence = read_size(head, "sequence", where);
   model.vocabulary = read_size(head, "vocabulary", where);
   model.samples = parse_sample_kind(json_string(head, "samples", where), where);
+  const nlohmann::json& counts = json_member(head, "stored_counts", where);
+  require(counts.is_array(), "{}: stored_counts is a list of names", where);
+  for (const nlohmann::json& name : counts) {
+    require(name.is_string(), "{}: stored_counts has an entry that is no text", where);
+    model.stored_counts.push_back(name.get<std::string>());
+  }
 }
 
 /// Cuts the first line off.
@@ -143,7 +149,8 @@ std::string format_model(const Model& model) {
   const nlohmann::ordered_json head = {{"dtype", dtype_name(model.dtype)},
                                        {"sequence", model.sequence},
                                        {"vocabulary", model.vocabulary},
-                                       {"samples", sample_kind_name(model.samples)}};
+                                       {"samples", sample_kind_name(model.samples)},
+                                       {"stored_counts", model.stored_counts}};
   std::string text = fmt::format("{}\n{}\n", kTitle, head.dump());
   for (const StoredPart& part : model.stored) {
     text += part_to_json(part).dump() + "\n";
@@ -174,6 +181,10 @@ Model parse_model(std::string_view text, const std::string& where, const OpTable
 
 void save_model(const Model& model, const std::string& path) {
   require(path.ends_with(".weft"), "save_model {}: the name of a model file ends in .weft", path);
+  require(
+      model.initial == nullptr,
+      "save_model {}: a model file holds no weights, but those of {} come from a file of its own",
+      path, model.description);
   write_file(path, format_model(model));
 }
 

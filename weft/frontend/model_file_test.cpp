@@ -58,6 +58,7 @@ TEST_F(ModelFileTest, EveryFamilyComesBackAsItWas) {
       const Model again = parse_model(format_model(model), text, ops_);
       EXPECT_EQ(again.forward, model.forward) << text;
       EXPECT_EQ(again.stored, model.stored) << text;
+      EXPECT_EQ(again.stored_counts, model.stored_counts) << text;
       EXPECT_EQ(again.dtype, dtype);
       EXPECT_EQ(again.sequence, model.sequence) << text;
       EXPECT_EQ(again.vocabulary, model.vocabulary) << text;
