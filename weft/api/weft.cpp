@@ -39,6 +39,7 @@ Model OwnModel::finish(ValueId loss, SampleKind samples) {
           "{}: finish({}): there is no such value", model_.description, loss);
   model_.forward.loss = loss;
   model_.stored = net_.take_stored();
+  model_.stored_counts = net_.take_stored_counts();
   model_.sequence = sequence_of(model_.forward);
   model_.vocabulary = vocabulary_of(model_.forward);
   model_.samples = samples;
