@@ -17,8 +17,10 @@ struct OnnxInitial;
 
 /// What a user named as MODEL, made definite: the same description always builds the same graph.
 struct Model {
-  std::string description = {};  // "gpt:layers=12,hidden=768,…", every key in a fixed order
+  std::string description = {};  // "gpt:layers=12,hidden=768,…", every key in a fixed order, or
+                                 // "file:PATH@HASH"
   Graph forward = {};            // with the batch symbol
+  DType dtype = DType::f32;      // what it computes in
   std::int64_t sequence = 0;     // tokens of a sample; 0: none
   std::int64_t vocabulary = 0;   // ids and labels are below this
   /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
@@ -40,7 +42,7 @@ struct ModelOptions {
 };
 
 /// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json, an
-/// .onnx file.
+/// .onnx file, a model file (model_file.h).
 /// Throws Error{input} that names what is not understood and what would be.
 [[nodiscard]] Model load_model(const std::string& text, const ModelOptions& options,
                                const OpTable& ops);
