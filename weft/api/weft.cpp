@@ -63,7 +63,7 @@ TrainResult train(const Model& model, const Plan& plan, const TrainOptions& opti
   const Setup setup = setup_of(plan, model);  // refuses a plan of another model
   const TemporaryFolder folder;
   Plan with_file = plan;
-  if (model.initial == nullptr) {  // an ONNX file stays the file it is: its weights are there
+  if (model.initial.get() == nullptr) {  // an ONNX file stays the file it is: its weights are there
     const std::string file = folder.path() + "/model.weft";
     save_model(model, file);
     with_file.model.description = read_model(file, setup.ops).description;

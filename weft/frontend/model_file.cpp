@@ -182,7 +182,7 @@ Model parse_model(std::string_view text, const std::string& where, const OpTable
 void save_model(const Model& model, const std::string& path) {
   require(path.ends_with(".weft"), "save_model {}: the name of a model file ends in .weft", path);
   require(
-      model.initial == nullptr,
+      model.initial.get() == nullptr,
       "save_model {}: a model file holds no weights, but those of {} come from a file of its own",
       path, model.description);
   write_file(path, format_model(model));
