@@ -53,6 +53,13 @@ def gpt_case(layers, hidden, heads, vocab, seq, batch, **wanted):
 CASES = {
     "gpt": gpt_case(6, 384, 6, 8192, 256, 8, faster=1.25, memory=0.75, outside=0.03),
     "tiny": gpt_case(1, 64, 4, 64, 16, 1, faster=1.7, steps=300, drop=50),
+    "llama": Case(model="llama:layers=6,hidden=384,heads=6,ffn=1024,vocab=8192,seq=256", batch=8, units=8 * 256,
+                  pytorch={"eager": pytorch_models.llama(6, 384, 6, 1024, 8192, 256, 8)}, faster=1.2),
+    "bert": Case(model="bert:layers=6,hidden=384,heads=6,vocab=8192,seq=256", batch=8, units=8 * 256,
+                 pytorch={"eager": pytorch_models.bert(6, 384, 6, 8192, 256, 8)}, faster=1.2),
+    "resnet18": Case(model="resnet:depths=2/2/2/2,sizes=64/128/256/512,block=basic,image=64,classes=1000", batch=16, units=16,
+                     pytorch={"contiguous": pytorch_models.resnet18(64, 16, 1000, False),
+                              "channels last": pytorch_models.resnet18(64, 16, 1000, True)}, faster=1.15),
 }
 
 

@@ -6,8 +6,10 @@ packages=(
   libtorch-dev libgloo-dev libopenblas0-openmp                          # the workers
   nlohmann-json3-dev libcli11-dev libfmt-dev                            # all of weft
   g++ cmake ninja-build mold ccache git                                 # the build
+  libonnx-dev libprotobuf-dev protobuf-compiler                          # ONNX files
   libgtest-dev libgmock-dev libbenchmark-dev clang-format python3       # tests and benchmarks
-  python3-torch python3-numpy                                           # what numbers are compared with
+  python3-torch python3-numpy python3-torchvision python3-onnx          # what numbers are compared with
+  libonnx-testdata                                                      # ONNX models with expected outputs
 )
 
 installed() {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "evaluation.h"
+#include "initial_values.h"
 #include "trace.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
@@ -97,6 +98,7 @@ class Trainer {
   void begin() {
     if (options_.resume.empty()) {
       executor_.initialise();
+      load_initial_values(job_.model, job_.graph, executor_.stored());
       if (!options_.weights.empty()) {
         load_weights(options_.weights, job_.model, job_.graph, executor_.stored());
       }
@@ -177,17 +179,18 @@ class Trainer {
   }
 
   void save() {
-    save_checkpoint(options_.save,
-                    {.step = done_,
-                     .ranks = communicator_.world(),
-                     .seed = job_.plan.seed,
-                     .model = job_.plan.model.description,
-                     .model_hash = job_.plan.model.hash,
-                     .data = job_.data->description(),
-                     .batch = job_.plan.batch},
-                    executor_.stored(), communicator_, [this](const std::string& folder) {
-                      export_weights(folder, communicator_.world(), job_.model, "", folder);
-                    });
+    save_checkpoint(
+        options_.save,
+        {.step = done_,
+         .ranks = communicator_.world(),
+         .seed = job_.plan.seed,
+         .model = job_.plan.model.description,
+         .model_hash = job_.plan.model.hash,
+         .data = job_.data->description(),
+         .batch = job_.plan.batch},
+        executor_.stored(), communicator_, [this](const std::string& folder) {
+          export_weights({folder, communicator_.world(), "", done_}, job_.model, folder);
+        });
     if (communicator_.rank() == 0 && options_.keep > 0) {
       keep_newest_checkpoints(options_.save, options_.keep);
     }
@@ -216,7 +219,7 @@ class Trainer {
            {std::pair("", "weights"), std::pair(".grad", "gradients")}) {
         const std::string folder = options_.dump + "/" + name;
         std::filesystem::create_directories(folder);
-        export_weights(options_.dump, communicator_.world(), job_.model, suffix, folder);
+        export_weights({options_.dump, communicator_.world(), suffix, done_}, job_.model, folder);
       }
       write_inputs(options_.dump + "/inputs", job_.model, last_batch_);
     }

@@ -67,9 +67,9 @@ void load_weights(const std::string& path, const Model& model, const Graph& grap
   }
 }
 
-void export_weights(const std::string& shards, int ranks, const Model& model,
-                    const std::string& suffix, const std::string& folder) {
-  const ShardReader reader(shards, ranks);
+void export_weights(const WrittenParts& from, const Model& model, const std::string& folder) {
+  const ShardReader reader(from.folder, from.ranks);
+  const std::string& suffix = from.suffix;
   const std::vector<std::string> names = reader.names();
   const std::set<std::string> there(names.begin(), names.end());
   std::set<std::string> partial;  // tensors that cannot be put together
@@ -83,6 +83,11 @@ void export_weights(const std::string& shards, int ranks, const Model& model,
     if (!partial.contains(part.tensor)) {
       layout.parts.push_back(part);
       layout.dtypes[part.parameter] = reader.dtype(part.parameter + suffix);
+    }
+  }
+  if (suffix.empty()) {
+    for (const std::string& count : model.stored_counts) {
+      layout.counts[count] = from.steps;
     }
   }
   write_weights(folder, layout,

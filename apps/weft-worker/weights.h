@@ -13,11 +13,18 @@ namespace weft {
 void load_weights(const std::string& path, const Model& model, const Graph& graph,
                   const std::vector<LocalTensor>& parts);
 
-/// Writes weights as Hugging Face names them into `folder`, from the parts that all ranks wrote
-/// into `shards` (write_parts) under the parameters' names with `suffix` behind (".grad":
-/// gradients). Tensors of which a part is not there (a frozen parameter's gradient) are left out.
-void export_weights(const std::string& shards, int ranks, const Model& model,
-                    const std::string& suffix, const std::string& folder);
+/// What all ranks wrote (write_parts).
+struct WrittenParts {
+  std::string folder = {};
+  int ranks = 1;
+  std::string suffix = {};  // behind the parameters' names; ".grad": gradients
+  std::int64_t steps = 0;   // that made them
+};
+
+/// Writes weights as Hugging Face names them into `folder`. Tensors of which a part is not there (a
+/// frozen parameter's gradient) are left out. Beside weights, not gradients, lie the model's
+/// counts.
+void export_weights(const WrittenParts& from, const Model& model, const std::string& folder);
 
 /// Writes the rows of a batch that are here, a tensor for each input of the model.
 void write_inputs(const std::string& folder, const Model& model, const SampleBatch& batch);

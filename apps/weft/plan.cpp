@@ -27,7 +27,7 @@ void add_plan(CLI::App& app, Command& run) {
   command->callback([&run, options] {
     run = [options] {
       const Setup setup = make_setup(options->task);
-      const Choice choice = choose_plan(setup, options->task);
+      const Choice choice = choose_plan_with_bar(setup, options->task);
       if (!options->output.empty()) {
         write_file(options->output, format_plan(choice.candidate.plan));
       }

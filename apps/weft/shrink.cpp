@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "setup.h"
+#include "weft/api/workers.h"
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/units.h"
+#include "weft/frontend/model_file.h"
 #include "weft/graph/text.h"
-#include "workers.h"
 
 namespace weft {
 namespace {
@@ -119,6 +120,9 @@ Shrunk shrink_to_machine(const Plan& given) {
     return result;
   }
   const std::string& model = plan.model.description;
+  require(!names_model_file(model),
+          "verify: {} is too large for this machine, and a model file cannot be made smaller",
+          model);
   std::map<std::string, std::string> smaller;
   if (model.starts_with("gpt:")) {
     const std::int64_t hidden = value_of(model, "heads") * 4;

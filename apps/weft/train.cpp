@@ -11,38 +11,24 @@
 #include "commands.h"
 #include "progress.h"
 #include "setup.h"
+#include "weft/api/train_options.h"
+#include "weft/api/workers.h"
 #include "weft/base/error.h"
 #include "weft/base/units.h"
-#include "workers.h"
 
 namespace weft {
 namespace {
 
-struct TrainOptions {
+struct TrainCommand : TrainOptions {
   TaskOptions task;
   std::string plan;
-  std::string data;
-  std::string tokenizer;
-  std::optional<double> held_out;
-  std::int64_t eval_every = 0;
-  std::int64_t eval_batches = 0;
-  std::int64_t steps = 0;
-  std::optional<double> lr;
-  std::string schedule = "constant";
-  std::int64_t warmup = 0;
-  std::string weights;
-  std::string save;
-  std::int64_t save_every = 0;
-  std::int64_t keep = 0;
-  std::string resume;
   std::string log;
-  std::string trace;
 };
 
-Choice choose(const TrainOptions& options, Setup& setup) {
+Choice choose(const TrainCommand& options, Setup& setup) {
   if (options.plan.empty()) {
     setup = make_setup(options.task);
-    return choose_plan(setup, options.task);
+    return choose_plan_with_bar(setup, options.task);
   }
   const Plan plan = read_plan(options.plan);
   setup = setup_of(plan);
@@ -53,45 +39,10 @@ Choice choose(const TrainOptions& options, Setup& setup) {
   return choice;
 }
 
-std::vector<std::string> worker_arguments(const TrainOptions& options, const Plan& plan) {
-  const double lr = options.lr.value_or(default_learning_rate(plan.optimizer.name));
-  require(std::isfinite(lr) && lr >= 0, "--lr {}: a rate is a number from 0", lr);
-  std::vector<std::string> words = {"--data",     options.data,
-                                    "--steps",    fmt::format("{}", options.steps),
-                                    "--lr",       fmt::format("{}", lr),
-                                    "--schedule", options.schedule,
-                                    "--warmup",   fmt::format("{}", options.warmup)};
-  const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) {
-      words.insert(words.end(), {name, value});
-    }
-  };
-  add("--tokenizer", options.tokenizer);
-  const double held_out = options.held_out.value_or(options.eval_every > 0 ? 0.05 : 0.0);
-  if (held_out > 0) {
-    add("--held-out", fmt::format("{}", held_out));
-  }
-  if (options.eval_every > 0) {
-    add("--eval-every", fmt::format("{}", options.eval_every));
-    add("--eval-batches", fmt::format("{}", options.eval_batches));
-  }
-  add("--save", options.save);
-  add("--weights", options.weights);
-  add("--resume", options.resume);
-  add("--trace", options.trace);
-  if (options.save_every > 0) {
-    add("--save-every", fmt::format("{}", options.save_every));
-  }
-  if (options.keep > 0) {
-    add("--keep", fmt::format("{}", options.keep));
-  }
-  return words;
-}
-
 // What the run says of itself: a bar, lines, the log file, and the figures for the end.
 class Progress {
  public:
-  Progress(const TrainOptions& options, const Plan& plan)
+  Progress(const TrainCommand& options, const Plan& plan)
       : options_(options), plan_(plan), bar_("training", options.task.quiet) {
     if (!options.log.empty()) {
       log_.open(options.log, options.resume.empty() ? std::ios::trunc : std::ios::app);
@@ -165,7 +116,7 @@ class Progress {
   void end() { bar_.wipe(); }
 
  private:
-  const TrainOptions& options_;
+  const TrainCommand& options_;
   const Plan& plan_;
   ProgressBar bar_;
   std::ofstream log_;
@@ -206,30 +157,8 @@ nlohmann::ordered_json end_json(const Candidate& c, const Progress& progress) {
   return json;
 }
 
-void check_options(const TrainOptions& options) {
-  require(options.steps > 0, "--steps is needed: how many steps to train");
-  require(!options.data.empty(),
-          "--data is needed: text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, "
-          "images:FILE,LABELS or synthetic");
-  const double held_out = options.held_out.value_or(0);
-  require(held_out >= 0 && held_out < 1, "--held-out {}: a share from 0 to below 1", held_out);
-  require(options.eval_every >= 0 && options.eval_batches >= 0,
-          "--eval-every {} --eval-batches {}: numbers from 0", options.eval_every,
-          options.eval_batches);
-  const auto known = {"constant", "linear", "cosine"};
-  require(std::ranges::find(known, options.schedule) != known.end(),
-          "--schedule {}: known are cosine, linear and constant", options.schedule);
-  require(options.warmup >= 0, "--warmup {}: a number of steps from 0", options.warmup);
-  require(options.save_every >= 0, "--save-every {}: a number of steps", options.save_every);
-  require(options.keep >= 0, "--keep {}: a number of checkpoints", options.keep);
-  require(options.weights.empty() || options.resume.empty(),
-          "--weights begins anew and --resume goes on: give one of them");
-  require(options.save_every == 0 || !options.save.empty(),
-          "--save-every needs --save DIR: where to save");
-}
-
 // A save that an interruption asked for happens after a step; before the first there is nothing.
-void print_interrupted(const TrainOptions& options, const Progress& progress) {
+void print_interrupted(const TrainCommand& options, const Progress& progress) {
   if (progress.last_step() == 0) {
     fmt::print(stderr, "stopped before the first step was done; nothing was saved\n");
   } else if (options.save.empty()) {
@@ -241,7 +170,7 @@ void print_interrupted(const TrainOptions& options, const Progress& progress) {
   }
 }
 
-int train(const TrainOptions& options) {
+int train(const TrainCommand& options) {
   check_options(options);
   Setup setup;
   Choice choice = choose(options, setup);
@@ -279,7 +208,7 @@ int train(const TrainOptions& options) {
 }  // namespace
 
 void add_train(CLI::App& app, Command& run) {
-  const auto options = std::make_shared<TrainOptions>();
+  const auto options = std::make_shared<TrainCommand>();
   options->task.cluster = "local";
   CLI::App* command = app.add_subcommand("train", "plan for the cluster and train");
   command->add_option("model", options->task.model, "a model: see 'weft models'");

@@ -14,11 +14,11 @@
 #include "commands.h"
 #include "setup.h"
 #include "shrink.h"
+#include "weft/api/workers.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/base/units.h"
 #include "weft/store/shards.h"
-#include "workers.h"
 
 namespace weft {
 namespace {

@@ -68,9 +68,10 @@ def run_weft(folder, dtype, tied, gelu, data, steps=1, lr=0.0, clip=0.0):
 def tensors_in(folder):
     """What the ranks hold, by the parameters' own names."""
     tensors = {}
-    for name in sorted(os.listdir(folder)):
-        if name.startswith("rank-"):
-            tensors.update(read_safetensors(os.path.join(folder, name)))
+    for root, _, files in os.walk(folder):
+        for name in files:
+            if name.startswith("rank-"):
+                tensors.update(read_safetensors(os.path.join(root, name)))
     return tensors
 
 

@@ -10,6 +10,8 @@
 #include "weft/base/file.h"
 #include "weft/frontend/family.h"
 #include "weft/frontend/hf_config.h"
+#include "weft/frontend/model_file.h"
+#include "weft/frontend/onnx_model.h"
 #include "weft/frontend/stored_violations.h"
 #include "weft/frontend/training_options.h"
 
@@ -29,8 +31,8 @@ std::string config_path(const std::string& text) {
 constexpr const char* kKnownModels =
     "a built-in model such as gpt2-small or resnet50 ('weft models' lists them), a family with "
     "sizes "
-    "such as gpt:layers=4,hidden=256,heads=4 or mlp:hidden=64, or a folder with a Hugging Face "
-    "config.json";
+    "such as gpt:layers=4,hidden=256,heads=4 or mlp:hidden=64, a folder with a Hugging Face "
+    "config.json, an .onnx file, or a model file FILE.weft";
 
 /// "family:settings", whatever the user named it by.
 std::string describe(const std::string& text) {
@@ -53,6 +55,17 @@ Model load_model(const std::string& text, const ModelOptions& options, const OpT
   require(
       options.dtype == DType::f32 || options.dtype == DType::bf16 || options.dtype == DType::f64,
       "models are built in f32, bf16 or f64, not {}", dtype_name(options.dtype));
+  if (names_onnx(text)) {
+    Model model = load_onnx_model(text, options, ops);
+    model.dtype = options.dtype;
+    apply_training_options(model.forward, options);
+    return model;
+  }
+  require(options.loss.empty(), "--loss {}: only ONNX files take a loss; '{}' has its own",
+          options.loss, text);
+  if (names_model_file(text)) {
+    return load_model_file(text, options, ops);
+  }
   const std::string description = describe(text);
   const std::size_t colon = std::min(description.find(':'), description.size());
   const std::string name = description.substr(0, colon);
@@ -64,6 +77,7 @@ Model load_model(const std::string& text, const ModelOptions& options, const OpT
       if (!wrong.empty()) {
         throw Error(Blame::bug, fmt::format("bug in weft: {}: {}", name, wrong.front()));
       }
+      model.dtype = options.dtype;
       apply_training_options(model.forward, options);
       return model;
     }

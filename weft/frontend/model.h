@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,15 +13,24 @@
 
 namespace weft {
 
+struct OnnxInitial;
+
 /// What a user named as MODEL, made definite: the same description always builds the same graph.
 struct Model {
-  std::string description = {};  // "gpt:layers=12,hidden=768,…", every key in a fixed order
+  std::string description = {};  // "gpt:layers=12,hidden=768,…", every key in a fixed order, or
+                                 // "file:PATH@HASH"
   Graph forward = {};            // with the batch symbol
+  DType dtype = DType::f32;      // what it computes in
   std::int64_t sequence = 0;     // tokens of a sample; 0: none
   std::int64_t vocabulary = 0;   // ids and labels are below this
   /// Of models of tokens: what they learn. Inputs "x" and "decoder_tokens" say it by themselves.
   SampleKind samples = SampleKind::next_token;
+  /// Parameters that begin as a file says, and not by their Init; null if none do.
+  std::shared_ptr<const std::map<std::string, OnnxInitial>> initial = {};
   std::vector<StoredPart> stored = {};  // where its parameters lie in files of weights
+  /// i64 scalars of those files that say how many steps made them (num_batches_tracked of a batch
+  /// norm). Written, not read: nothing depends on them.
+  std::vector<std::string> stored_counts = {};
 };
 
 struct ModelOptions {
@@ -27,9 +38,11 @@ struct ModelOptions {
   DType dtype = DType::f32;
   std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
   double label_smoothing = 0;            // of the cross entropy
+  std::string loss = {};                 // of an ONNX file: "cross-entropy:logits"
 };
 
-/// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json.
+/// MODEL of the command line: a built-in name, a family with sizes, a HF folder or config.json, an
+/// .onnx file, a model file (model_file.h).
 /// Throws Error{input} that names what is not understood and what would be.
 [[nodiscard]] Model load_model(const std::string& text, const ModelOptions& options,
                                const OpTable& ops);

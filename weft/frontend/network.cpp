@@ -216,6 +216,7 @@ ValueId Network::batch_norm(ValueId x, const std::string& name, double eps, doub
   };
   keep_running("running_mean", moments[0], {});
   keep_running("running_var", moments[2], {.kind = Init::Kind::ones});
+  counts_.push_back(prefix_ + name + ".num_batches_tracked");
   return y;
 }
 

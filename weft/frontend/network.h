@@ -82,6 +82,8 @@ class Network {
   ValueId unstored(const std::string& name, Shape shape, Init init, bool trained = true);
   void store(StoredPart part) { stored_.push_back(std::move(part)); }
   [[nodiscard]] std::vector<StoredPart> take_stored() { return std::move(stored_); }
+  /// Tensors of the files that count steps (Model::stored_counts).
+  [[nodiscard]] std::vector<std::string> take_stored_counts() { return std::move(counts_); }
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
   /// The name of a parameter of this layer.
   [[nodiscard]] std::string path(const std::string& name) const;
@@ -145,6 +147,7 @@ class Network {
   std::string layer_;
   std::string prefix_;
   std::vector<StoredPart> stored_;
+  std::vector<std::string> counts_;
 };
 
 }  // namespace weft

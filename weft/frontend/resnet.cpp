@@ -76,6 +76,7 @@ class ResNetBuilder {
         net_.linear(x, "classifier.1", {.to = m_.classes, .std_dev = std_dev}));
   }
   std::vector<StoredPart> stored() { return net_.take_stored(); }
+  std::vector<std::string> stored_counts() { return net_.take_stored_counts(); }
 
  private:
   ValueId conv_norm(ValueId x, const std::string& name, const ConvOptions& options) {
@@ -123,6 +124,7 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   ResNetBuilder builder(resnet, model.forward, ops, options);
   model.forward.loss = builder.build();
   model.stored = builder.stored();
+  model.stored_counts = builder.stored_counts();
   return model;
 }
 

@@ -75,6 +75,7 @@ class VggBuilder {
     return classify(pooled(x));
   }
   std::vector<StoredPart> stored() { return net_.take_stored(); }
+  std::vector<std::string> stored_counts() { return net_.take_stored_counts(); }
 
  private:
   /// To 7×7, as torchvision's adaptive mean does where sides divide.
@@ -119,6 +120,7 @@ Model build(Settings settings, const ModelOptions& options, const OpTable& ops) 
   VggBuilder builder(vgg, model.forward, ops, options);
   model.forward.loss = builder.build();
   model.stored = builder.stored();
+  model.stored_counts = builder.stored_counts();
   return model;
 }
 

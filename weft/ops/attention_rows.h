@@ -123,7 +123,7 @@ struct RunningSoftmax {
       });
       return sum_lanes<W>(sums);
     });
-    const W shrink = std::exp(top - highest);
+    const W shrink = sum > 0 && highest > top ? std::exp(top - highest) : W{1};
     sum = sum * shrink + part;
     top = highest;
     return shrink;

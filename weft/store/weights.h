@@ -58,8 +58,9 @@ using ParameterSource = std::function<void(const std::string& parameter, const B
 
 struct WeightsLayout {
   std::vector<StoredPart> parts = {};
-  std::map<std::string, std::string> dtypes = {};  // of parameters, as in safetensors
-  std::int64_t largest_file = 5'000'000'000;       // as Hugging Face's tools split
+  std::map<std::string, std::string> dtypes = {};   // of parameters, as in safetensors
+  std::map<std::string, std::int64_t> counts = {};  // i64 scalars beside them, by tensor
+  std::int64_t largest_file = 5'000'000'000;        // as Hugging Face's tools split
 };
 
 /// Writes model.safetensors, or parts with an index, into a folder that exists.

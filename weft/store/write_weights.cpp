@@ -32,6 +32,9 @@ std::vector<Tensor> tensors_of(const WeightsLayout& layout) {
     }
     tensors[it->second].parts.push_back(&part);
   }
+  for (const auto& [name, count] : layout.counts) {
+    tensors.push_back({{name, "I64", {}}, {}});
+  }
   return tensors;
 }
 
@@ -118,6 +121,9 @@ class Writer {
     const Tensor& tensor = *by_name_.at(header.name);
     const std::int64_t element = stored_element_bytes(header.dtype);
     whole_.assign(static_cast<std::size_t>(stored_bytes(header)), std::byte{0});
+    if (const auto count = layout_.counts.find(header.name); count != layout_.counts.end()) {
+      std::memcpy(whole_.data(), &count->second, sizeof(count->second));
+    }
     for (const StoredPart* part : tensor.parts) {
       std::int64_t elements = 1;
       for (const std::int64_t length : part->size) {

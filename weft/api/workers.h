@@ -25,6 +25,12 @@ class TemporaryFolder {
   std::string path_;
 };
 
+/// Where `weft-worker` is: what WEFT_WORKER in the environment says, beside the running program, or
+/// where it was installed. Throws Error{environment} if it is in none of these.
+[[nodiscard]] std::string worker_path();
+/// Tells where it was installed; programs built with find_package(weft) do it before main.
+bool set_installed_worker(const char* path);
+
 /// The devices that a plan uses, ascending; rank r runs the r-th.
 [[nodiscard]] std::vector<DeviceId> used_devices(const Plan& plan);
 

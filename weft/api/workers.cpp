@@ -1,6 +1,7 @@
-#include "workers.h"
+#include "weft/api/workers.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,7 +11,6 @@
 #include <set>
 #include <thread>
 
-#include "setup.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 
@@ -26,6 +26,46 @@ TemporaryFolder::TemporaryFolder()
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+namespace {
+
+std::string& installed_worker() {
+  static std::string path;
+  return path;
+}
+
+bool can_run(const std::filesystem::path& path) {
+  return !path.empty() && access(path.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+bool set_installed_worker(const char* path) {
+  installed_worker() = path;
+  return true;
+}
+
+std::string worker_path() {
+  if (const char* asked = std::getenv("WEFT_WORKER"); asked != nullptr && *asked != '\0') {
+    if (!can_run(asked)) {
+      fail_environment("WEFT_WORKER is {}, which is no program that can be run", asked);
+    }
+    return asked;
+  }
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path beside = self.parent_path() / "weft-worker";
+  if (!error && can_run(beside)) {
+    return beside.string();
+  }
+  if (can_run(installed_worker())) {
+    return installed_worker();
+  }
+  fail_environment(
+      "cannot find weft-worker beside this program ({}){}: build it with WEFT_TORCH=ON, "
+      "or set WEFT_WORKER to its path",
+      beside.string(), installed_worker().empty() ? "" : " or at " + installed_worker());
 }
 
 std::vector<DeviceId> used_devices(const Plan& plan) {
