@@ -1,4 +1,4 @@
-"""Reads safetensors files for tests, without a library."""
+"""Reads and writes safetensors files for tests, without a library."""
 import json
 import os
 
@@ -25,6 +25,22 @@ def read_file(path):
             array = np.frombuffer(body[begin:end], dtype=DTYPES[info["dtype"]])
         tensors[name] = torch.from_numpy(array.reshape(info["shape"]).copy())
     return tensors
+
+
+def write_file(path, tensors):
+    """Of torch tensors by name."""
+    names = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+    header, body = {}, b""
+    for name, tensor in tensors.items():
+        numbers = tensor.contiguous()
+        numbers = numbers.view(torch.int16) if tensor.dtype == torch.bfloat16 else numbers
+        content = numbers.numpy().tobytes()
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [len(body), len(body) + len(content)]}
+        body += content
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + body)
 
 
 def read_folder(folder):
