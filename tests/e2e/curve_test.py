@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""200 steps of a tiny GPT (AdamW, f64) and a tiny ResNet (SGD with momentum, f32) follow PyTorch's loss curve from the same
+"""200 steps of a tiny GPT (AdamW, f64) and a tiny ResNet (SGD with momentum, f64) follow PyTorch's loss curve from the same
 weights and data. The data is one batch, so that every step sees all samples, in whatever order."""
 import json
 import os
@@ -81,10 +81,10 @@ def main():
         side, classes = CASES["resnet"][1]["image"], CASES["resnet"][1]["classes"]
         images = npy(os.path.join(folder, "x.npy"), generator.integers(0, 256, (BATCH, side, side, 3)).astype(np.uint8))
         labels = npy(os.path.join(folder, "y.npy"), (np.arange(BATCH) % classes).astype(np.int64))
-        got, want, weights = follow("resnet", "f32", f"images:{images},{labels}", 2e-2,
+        got, want, weights = follow("resnet", "f64", f"images:{images},{labels}", 2e-2,
                                     ["--optimizer", "sgd", "--momentum", "0.9"],
                                     lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9), folder)
-        compare("ResNet with SGD and momentum in f32", (got, want), 1e-2, weights, 2e-2)
+        compare("ResNet with SGD and momentum in f64", (got, want), 1e-6, weights, 1e-4)
     return summary()
 
 

@@ -110,7 +110,8 @@ def check_refused(folder, first):
     check("missing and misshapen tensors are all named", not isinstance(done, list) and done.returncode == 2
           and all(t in done.stderr for t in texts), done if isinstance(done, list) else done.stderr)
     done = train(folder, model_text("gpt"), "--weights", os.path.join(folder, "nothing"), "--lr", "0")
-    check("a folder that is not there", not isinstance(done, list) and done.returncode == 2 and "nothing" in done.stderr)
+    check("a folder that is not there", not isinstance(done, list) and done.returncode == 1 and "nothing" in done.stderr,
+          done if isinstance(done, list) else f"exit {done.returncode}: {done.stderr}")
 
 
 def check_freeze(folder, weights, first):
