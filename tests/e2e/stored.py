@@ -19,11 +19,10 @@ def read_file(path):
             continue
         begin, end = info["data_offsets"]
         if info["dtype"] == "BF16":
-            wide = np.frombuffer(body[begin:end], dtype=np.uint16).astype(np.uint32) << 16
-            array = wide.view(np.float32)
+            flat = torch.from_numpy(np.frombuffer(body[begin:end], dtype=np.int16).copy()).view(torch.bfloat16)
         else:
-            array = np.frombuffer(body[begin:end], dtype=DTYPES[info["dtype"]])
-        tensors[name] = torch.from_numpy(array.reshape(info["shape"]).copy())
+            flat = torch.from_numpy(np.frombuffer(body[begin:end], dtype=DTYPES[info["dtype"]]).copy())
+        tensors[name] = flat.reshape(info["shape"])
     return tensors
 
 
@@ -48,4 +47,15 @@ def read_folder(folder):
     for name in sorted(os.listdir(folder)):
         if name.endswith(".safetensors"):
             tensors.update(read_file(os.path.join(folder, name)))
+    return tensors
+
+
+def read_ranks(folder):
+    """What the ranks of a run wrote anywhere below a folder, by the parameters' own names; whole tensors only."""
+    tensors = {}
+    for root, _, files in os.walk(folder):
+        for file in files:
+            if file.startswith("rank-"):
+                # The rest of a name is the box.
+                tensors.update({n.split("@")[0]: t for n, t in read_file(os.path.join(root, file)).items()})
     return tensors
