@@ -9,6 +9,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/runtime/checkpoint.h"
 #include "weft/runtime/dtypes.h"
 #include "weft/store/safetensors.h"
 #include "weft/store/shards.h"
@@ -36,15 +37,6 @@ std::string source_of(const Graph& graph, const std::string& name) {
   }
   const bool copy = value->kind == ValueKind::state && value->init.kind == Init::Kind::copy;
   return copy ? graph.values[value->of].name : "";
-}
-
-Box box_of(const Region& region) {
-  Box box;
-  for (const Range& range : region) {
-    box.offset.push_back(range.begin);
-    box.size.push_back(range.size());
-  }
-  return box;
 }
 
 }  // namespace

@@ -9,9 +9,10 @@ import tempfile
 
 import torch
 
+from stored import read_ranks
+
 BIN = sys.argv[1]
 MODEL = "gpt:layers=2,hidden=64,heads=4,vocab=256,seq=32"
-DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
 TOLERANCE = 0.005  # of the loss, in every step; one bf16 number is known to 0.004
 
 
@@ -23,21 +24,6 @@ def train(folder, dtype, steps, lr, recipe="micro-batches=2", cluster="local:1")
                          capture_output=True, text=True).stdout
     with open(log) as file:
         return [json.loads(line)["loss"] for line in file], json.loads(out)
-
-
-def saved(folder):
-    tensors = {}
-    for root, _, files in os.walk(folder):
-        for name in (f for f in files if f.endswith(".safetensors")):
-            with open(os.path.join(root, name), "rb") as file:
-                header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-                body = bytearray(file.read())
-            for tensor, info in header.items():
-                if tensor != "__metadata__" and info["dtype"] in DTYPES:
-                    begin, end = info["data_offsets"]
-                    flat = torch.frombuffer(body[begin:end], dtype=DTYPES[info["dtype"]])
-                    tensors[tensor.split("@")[0]] = flat.reshape(info["shape"])
-    return tensors
 
 
 def main():
@@ -62,7 +48,7 @@ def main():
     for steps in (1, 2, 40):
         with tempfile.TemporaryDirectory() as folder:
             train(folder, "bf16", steps, 1e-5)
-            states.append(saved(folder))
+            states.append(read_ranks(folder))
     wte = next(n for n in states[0] if "wte" in n and n + ".master" in states[0])
     for state in states:
         rounded = all(torch.equal(t, state[n + ".master"].bfloat16()) for n, t in state.items() if n + ".master" in state)

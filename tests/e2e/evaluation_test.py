@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 import pytorch_test as reference
-from pytorch_test import BATCH, BIN, HEADS, HIDDEN, LAYERS, SEQ, VOCAB, gpt_loss, tensors_in
+from pytorch_test import BATCH, BIN, HEADS, HIDDEN, LAYERS, SEQ, VOCAB, gpt_loss
+from stored import read_ranks
 
 SAMPLES, HELD_OUT = 20, 4
 MODEL = f"gpt:layers={LAYERS},hidden={HIDDEN},heads={HEADS},vocab={VOCAB},seq={SEQ},tied=1,gelu=tanh"
@@ -44,7 +45,7 @@ def main():
         stream.tofile(data)
         with tempfile.TemporaryDirectory() as inner:
             _, dump = reference.run_weft(inner, "f64", 1, "tanh", data)  # a learning rate of 0
-            weights = {n: t for n, t in tensors_in(dump).items() if not n.endswith(".grad")}
+            weights = {n: t for n, t in read_ranks(dump).items() if not n.endswith(".grad")}
         first = (SAMPLES - HELD_OUT) * SEQ
         tokens = torch.from_numpy(stream[first:-1].astype(np.int64)).view(HELD_OUT, SEQ)
         labels = torch.from_numpy(stream[first + 1:].astype(np.int64)).view(HELD_OUT, SEQ)

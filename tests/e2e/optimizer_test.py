@@ -11,7 +11,8 @@ import tempfile
 import torch
 
 import pytorch_test as reference
-from pytorch_test import BATCH, BIN, HEADS, HIDDEN, LAYERS, SEQ, VOCAB, gpt_loss, make_data, tensors_in
+from pytorch_test import BATCH, BIN, HEADS, HIDDEN, LAYERS, SEQ, VOCAB, gpt_loss, make_data
+from stored import read_ranks
 
 STEPS, CLIP = 8, 0.5
 MODEL = f"gpt:layers={LAYERS},hidden={HIDDEN},heads={HEADS},vocab={VOCAB},seq={SEQ},tied=1,gelu=tanh"
@@ -93,7 +94,7 @@ def train(folder, data, words, steps, lr, recipe="micro-batches=2", cluster="loc
 def first_weights(data):
     with tempfile.TemporaryDirectory() as folder:
         _, dump = reference.run_weft(folder, "f64", 1, "tanh", data)
-        return {n: t for n, t in tensors_in(dump).items() if not n.endswith(".grad")}
+        return {n: t for n, t in read_ranks(dump).items() if not n.endswith(".grad")}
 
 
 def check_optimizer(name, weights, data, tokens, labels):
@@ -134,7 +135,7 @@ def check_freeze(weights, data):
                             ("local:2", "dp=2,zero=3")):
         with tempfile.TemporaryDirectory() as folder:
             losses = train(folder, data, [*words, "--save", os.path.join(folder, "save")], 3, 1e-2, recipe, cluster)
-            after = tensors_in(os.path.join(folder, "save"))
+            after = read_ranks(os.path.join(folder, "save"))
         want_losses = want_losses or losses
         ok = max(abs(a - b) / b for a, b in zip(losses, want_losses)) <= 1e-9 and losses[-1] < losses[0]
         print(f"{'ok  ' if ok else 'FAIL'} losses of {recipe}: {losses}")

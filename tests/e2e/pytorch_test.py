@@ -10,23 +10,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from stored import read_ranks
+
 BIN = sys.argv[1]
 LAYERS, HIDDEN, HEADS, VOCAB, SEQ, BATCH = 2, 32, 4, 64, 16, 6
-DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-        body = file.read()
-    tensors = {}
-    for name, info in header.items():
-        if name != "__metadata__":
-            begin, end = info["data_offsets"]
-            array = np.frombuffer(body[begin:end], dtype=DTYPES[info["dtype"]]).reshape(info["shape"])
-            tensors[name.split("@")[0]] = torch.from_numpy(array.copy())  # the rest of the name is the box
-    return tensors
 
 
 def gpt_loss(p, tokens, labels, tied, approximate):
@@ -65,16 +52,6 @@ def run_weft(folder, dtype, tied, gelu, data, steps=1, lr=0.0, clip=0.0):
         return json.load(file)["losses"], dump
 
 
-def tensors_in(folder):
-    """What the ranks hold, by the parameters' own names."""
-    tensors = {}
-    for root, _, files in os.walk(folder):
-        for name in files:
-            if name.startswith("rank-"):
-                tensors.update(read_safetensors(os.path.join(root, name)))
-    return tensors
-
-
 def make_data(path):
     """As many tokens as one batch takes, so that every step sees all of them, in whatever order."""
     stream = np.random.default_rng(7).integers(0, VOCAB, BATCH * SEQ + 1).astype(np.uint16)
@@ -90,7 +67,7 @@ def check_training(steps=30, lr=3e-3, clip=0.5):
         data = os.path.join(folder, "data.bin")
         tokens, labels = make_data(data)
         _, dump = run_weft(folder, "f64", 1, "tanh", data)
-        parameters = {n: t.requires_grad_() for n, t in tensors_in(dump).items() if not n.endswith(".grad")}
+        parameters = {n: t.requires_grad_() for n, t in read_ranks(dump).items() if not n.endswith(".grad")}
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "data.bin")
         make_data(data)
@@ -116,7 +93,7 @@ def check(dtype, tied, gelu):
         tokens, labels = make_data(data)
         losses, dump = run_weft(folder, dtype, tied, gelu, data)
         loss = losses[0]
-        stored = tensors_in(dump)
+        stored = read_ranks(dump)
     parameters = {n: t.requires_grad_() for n, t in stored.items() if not n.endswith(".grad")}
     want = gpt_loss(parameters, tokens, labels, tied, "tanh" if gelu == "tanh" else "none")
     want.backward()

@@ -229,25 +229,6 @@ void add_pools(std::vector<OpCase>& cases) {
                    .note = "dilation"});
 }
 
-void add_resize(std::vector<OpCase>& cases) {
-  for (const char* mode : {"nearest", "linear", "cubic"}) {
-    for (const char* coordinates : {"half_pixel", "align_corners", "asymmetric"}) {
-      const Attrs attrs{{"sizes", Ints{5, 3}},
-                        {"mode", std::string(mode)},
-                        {"coordinates", std::string(coordinates)},
-                        {"rounding", std::string("floor")}};
-      cases.push_back({.op = "resize",
-                       .inputs = {f64({2, 3, 4, 11})},
-                       .attrs = attrs,
-                       .note = std::string(mode) + ", " + coordinates});
-      cases.push_back({.op = "resize_backward",
-                       .inputs = {f64({2, 5, 3, 11})},
-                       .attrs = with(attrs, "input_sizes", Ints{3, 4}),
-                       .note = std::string(mode) + ", " + coordinates});
-    }
-  }
-}
-
 void add_upsample(std::vector<OpCase>& cases) {
   const Attrs attrs{{"scale", Ints{2, 3}}};
   cases.push_back({.op = "upsample", .inputs = {f64({2, 3, 2, 11})}, .attrs = attrs});
@@ -264,7 +245,6 @@ std::vector<OpCase> vision_cases() {
   add_batch_norm(cases);
   add_group_norm(cases);
   add_pools(cases);
-  add_resize(cases);
   add_upsample(cases);
   return cases;
 }

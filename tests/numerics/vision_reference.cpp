@@ -137,55 +137,6 @@ Tensors avg_pool(const OpCall& call, const Tensors& in) {
   return {channels_last(sums / windows(call, places).sum(-1))};
 }
 
-// One dim of the others, entry by entry; rounding down.
-at::Tensor resized_dim(const at::Tensor& x, std::int64_t dim, std::int64_t out,
-                       const std::string& mode, const std::string& coordinates) {
-  const std::int64_t in = x.size(dim);
-  const auto entry = [&](std::int64_t i) {
-    return x.select(dim, std::min(in - 1, std::max<std::int64_t>(0, i)));
-  };
-  const double step = coordinates == "align_corners"
-                          ? static_cast<double>(in - 1) / static_cast<double>(out - 1)
-                          : static_cast<double>(in) / static_cast<double>(out);
-  Tensors entries;
-  for (std::int64_t o = 0; o < out; ++o) {
-    const double shift = coordinates == "half_pixel" ? 0.5 : 0.0;
-    const double place = (static_cast<double>(o) + shift) * step - shift;
-    const auto left = static_cast<std::int64_t>(std::floor(place));
-    const double t = place - std::floor(place);
-    if (mode == "nearest") {
-      entries.push_back(entry(left));
-    } else if (mode == "linear") {
-      entries.push_back(at::lerp(entry(left), entry(left + 1), t));
-    } else {
-      const auto near = [](double d) { return 1.25 * d * d * d - 2.25 * d * d + 1; };
-      const auto far = [](double d) { return -0.75 * (d * d * d - 5 * d * d + 8 * d - 4); };
-      entries.push_back(entry(left - 1) * far(1 + t) + entry(left) * near(t) +
-                        entry(left + 1) * near(1 - t) + entry(left + 2) * far(2 - t));
-    }
-  }
-  return at::stack(entries, dim);
-}
-
-// ATen has the modes with half pixels and aligned corners; the others are checked by what they say.
-Tensors resize(const OpCall& call, const Tensors& in) {
-  const at::Tensor x = channels_first(in[0]);
-  const Ints& sizes = attr_ints(call.attrs, "sizes");
-  const std::string& mode = attr_text(call.attrs, "mode");
-  const std::string& coordinates = attr_text(call.attrs, "coordinates");
-  const bool corners = coordinates == "align_corners";
-  at::Tensor y = x;
-  if (mode != "nearest" && coordinates != "asymmetric") {
-    return {channels_last(mode == "linear" ? at::upsample_bilinear2d(x, sizes, corners)
-                                           : at::upsample_bicubic2d(x, sizes, corners))};
-  }
-  for (std::size_t d = 0; d < sizes.size(); ++d) {
-    const auto dim = static_cast<std::int64_t>(d) + 2;
-    y = resized_dim(y, dim, sizes[d], mode, coordinates);
-  }
-  return {channels_last(y)};
-}
-
 Tensors upsample(const OpCall& call, const Tensors& in) {
   const Ints& scale = attr_ints(call.attrs, "scale");
   at::Tensor y = in[0];
@@ -213,7 +164,6 @@ void add_vision_references(References& table) {
   table["group_norm"] = group_norm;
   table["max_pool"] = max_pool;
   table["avg_pool"] = avg_pool;
-  table["resize"] = resize;
   table["upsample"] = upsample;
 }
 

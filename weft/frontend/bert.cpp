@@ -60,8 +60,8 @@ Bert parse(Settings& s, const ModelOptions& options) {
 
 class BertBuilder {
  public:
-  BertBuilder(const Bert& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), base_(model.roberta ? "roberta." : "bert."), net_(graph, ops, options.dtype) {}
+  BertBuilder(const Bert& model, Network& net)
+      : m_(model), base_(model.roberta ? "roberta." : "bert."), net_(net) {}
 
   ValueId build() {
     ValueId x = embed(net_.tokens(m_.seq));
@@ -71,7 +71,6 @@ class BertBuilder {
     }
     return head(x);
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   ValueId embed(ValueId tokens) {
@@ -126,20 +125,14 @@ class BertBuilder {
 
   const Bert& m_;
   std::string base_;
-  Network net_;
+  Network& net_;
   ValueId table_ = -1;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
   const Bert bert = parse(settings, options);
-  Model model;
-  model.description = settings.description();
+  Model model = written<BertBuilder>(settings, bert, options, ops);
   model.samples = SampleKind::masked_token;
-  model.sequence = bert.seq;
-  model.vocabulary = bert.vocab;
-  BertBuilder builder(bert, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
   return model;
 }
 

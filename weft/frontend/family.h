@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "weft/frontend/model.h"
+#include "weft/frontend/network.h"
 #include "weft/frontend/settings.h"
 
 namespace weft {
@@ -20,6 +21,19 @@ struct Family {
   /// "family:settings" of such a config.
   std::string (*describe)(HfConfig&, const std::string& type) = nullptr;
 };
+
+/// The model that `Builder(sizes, net).build()` writes; that returns the loss.
+template <typename Builder, typename Sizes>
+[[nodiscard]] Model written(const Settings& settings, const Sizes& sizes,
+                            const ModelOptions& options, const OpTable& ops) {
+  Model model;
+  model.description = settings.description();
+  Network net(model.forward, ops, options.dtype);
+  model.forward.loss = Builder(sizes, net).build();
+  model.stored = net.take_stored();
+  model.stored_counts = net.take_stored_counts();
+  return model;
+}
 
 // Bounds with which no tensor of a graph can overflow 64 bits.
 inline constexpr std::int64_t kMaxLayers = 10'000;

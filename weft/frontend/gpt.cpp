@@ -43,19 +43,12 @@ struct Gpt {
 };
 
 void read_experts(Settings& settings, Gpt& g) {
-  g.moe.experts = settings.count("experts", 1 << 16);
-  g.moe.active = settings.size("active", 1 << 16);
-  settings.otherwise("expert_ffn", g.ffn);
-  g.moe.ffn = settings.size("expert_ffn", 8 * kMaxWidth);
-  g.moe.capacity = settings.positive("capacity");
-  g.moe.balance = settings.positive("balance");
+  read_moe(settings, g.ffn, g.moe);
   g.moe.act = g.gelu == "tanh" ? "gelu_tanh" : "gelu";
   g.moe.gated = false;
   g.moe.up = "up";
   g.moe.down = "down";
   g.sparse_step = settings.size("sparse_step", kMaxLayers);
-  require(g.moe.experts == 0 || g.moe.active <= g.moe.experts,
-          "model gpt: active={} is more than experts={}", g.moe.active, g.moe.experts);
 }
 
 Gpt parse(Settings& settings, const ModelOptions& options) {
@@ -94,8 +87,7 @@ struct Columns {
 
 class GptBuilder {
  public:
-  GptBuilder(const Gpt& gpt, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : g_(gpt), net_(graph, ops, options.dtype) {}
+  GptBuilder(const Gpt& gpt, Network& net) : g_(gpt), net_(net) {}
 
   ValueId build() {
     ValueId x = embed(net_.tokens(g_.seq));
@@ -108,7 +100,6 @@ class GptBuilder {
     }
     return head(x);
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   /// A whole parameter that is a whole tensor of the files.
@@ -226,21 +217,14 @@ class GptBuilder {
   }
 
   const Gpt& g_;
-  Network net_;
+  Network& net_;
   ValueId wte_ = -1;
   std::vector<ValueId> balance_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const Gpt gpt = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.sequence = gpt.seq;
-  model.vocabulary = gpt.vocab;
-  GptBuilder builder(gpt, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const Gpt sizes = parse(settings, options);
+  return written<GptBuilder>(settings, sizes, options, ops);
 }
 
 std::string gelu_of(HfConfig& config) {

@@ -51,22 +51,13 @@ struct Llama {
 };
 
 void read_experts(Settings& s, Llama& m) {
-  m.moe.experts = s.count("experts", 1 << 16);
-  m.moe.active = s.size("active", 1 << 16);
-  s.otherwise("expert_ffn", m.ffn);
-  m.moe.ffn = s.size("expert_ffn", 8 * kMaxWidth);
-  m.moe.capacity = s.positive("capacity");
+  read_moe(s, m.ffn, m.moe);
   m.moe.normalise = s.flag("normalise");
-  m.moe.balance = s.positive("balance");
   m.moe.act = m.act;
   m.dense_layers = s.count("dense_layers", kMaxLayers);
   m.sparse_step = s.size("sparse_step", kMaxLayers);
   m.shared_ffn = s.count("shared_ffn", 8 * kMaxWidth);
   m.shared_gate = s.flag("shared_gate");
-  if (m.moe.experts > 0) {
-    require(m.moe.active <= m.moe.experts, "model llama: active={} is more than experts={}",
-            m.moe.active, m.moe.experts);
-  }
 }
 
 Llama parse(Settings& s, const ModelOptions& options) {
@@ -110,8 +101,7 @@ Llama parse(Settings& s, const ModelOptions& options) {
 
 class LlamaBuilder {
  public:
-  LlamaBuilder(const Llama& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  LlamaBuilder(const Llama& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     const ValueId tokens = net_.tokens(m_.seq);
@@ -126,7 +116,6 @@ class LlamaBuilder {
     }
     return head(x, table);
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   ValueId block(ValueId x, std::int64_t i) {
@@ -259,20 +248,13 @@ class LlamaBuilder {
   }
 
   const Llama& m_;
-  Network net_;
+  Network& net_;
   std::vector<ValueId> balance_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const Llama llama = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.sequence = llama.seq;
-  model.vocabulary = llama.vocab;
-  LlamaBuilder builder(llama, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const Llama sizes = parse(settings, options);
+  return written<LlamaBuilder>(settings, sizes, options, ops);
 }
 
 }  // namespace

@@ -37,8 +37,7 @@ Mlp parse(const Settings& settings, const ModelOptions& options) {
 
 class MlpBuilder {
  public:
-  MlpBuilder(const Mlp& mlp, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(mlp), net_(graph, ops, options.dtype) {}
+  MlpBuilder(const Mlp& mlp, Network& net) : m_(mlp), net_(net) {}
 
   ValueId build() {
     ValueId x = net_.samples("x", {kBatch, m_.inputs});
@@ -52,7 +51,6 @@ class MlpBuilder {
     x = net_.linear(x, "logits", {.to = m_.outputs, .std_dev = kaiming(x)});
     return net_.cross_entropy(x);
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   /// Keeps the size of activations through relu.
@@ -61,18 +59,12 @@ class MlpBuilder {
   }
 
   const Mlp& m_;
-  Network net_;
+  Network& net_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const Mlp mlp = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.vocabulary = mlp.outputs;
-  MlpBuilder builder(mlp, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const Mlp sizes = parse(settings, options);
+  return written<MlpBuilder>(settings, sizes, options, ops);
 }
 
 }  // namespace

@@ -78,6 +78,8 @@ Model load_model(const std::string& text, const ModelOptions& options, const OpT
         throw Error(Blame::bug, fmt::format("bug in weft: {}: {}", name, wrong.front()));
       }
       model.dtype = options.dtype;
+      model.sequence = sequence_of(model.forward);
+      model.vocabulary = vocabulary_of(model.forward);
       apply_training_options(model.forward, options);
       return model;
     }

@@ -33,6 +33,12 @@ struct Model {
   std::vector<std::string> stored_counts = {};
 };
 
+/// Tokens of a sample: the length of the input "tokens"; 0 if there is none.
+[[nodiscard]] std::int64_t sequence_of(const Graph& forward);
+/// The largest vocabulary that the graph can work with: that of the embeddings of its inputs and
+/// the classes of its cross entropies; 0 if it has neither.
+[[nodiscard]] std::int64_t vocabulary_of(const Graph& forward);
+
 struct ModelOptions {
   std::int64_t sequence = 0;  // 0: the model's own
   DType dtype = DType::f32;

@@ -36,10 +36,4 @@ void save_model(const Model& model, const std::string& path);
 /// no data fills, a sequence that is not that of its tokens, ids that its tables do not have.
 [[nodiscard]] std::vector<std::string> violations(const Model& model, const OpTable& ops);
 
-/// Tokens of a sample: the length of the input "tokens"; 0 if there is none.
-[[nodiscard]] std::int64_t sequence_of(const Graph& forward);
-/// The largest vocabulary that the graph can work with: that of the embeddings of its inputs and
-/// the classes of its cross entropies; 0 if it has neither.
-[[nodiscard]] std::int64_t vocabulary_of(const Graph& forward);
-
 }  // namespace weft

@@ -22,7 +22,7 @@ constexpr const char* kTinyModels[] = {
     "llama:layers=2,hidden=32,heads=4,vocab=64,seq=16,ffn=64",
     "mlp:inputs=8,hidden=16,layers=2,outputs=4",
     "neox:layers=2,hidden=32,heads=4,vocab=64,seq=16",
-    "resnet:layers=18",
+    "resnet:depths=1/1,sizes=8/16,stem=4,image=32,classes=3",
     "swin",
     "t5:layers=2,hidden=32,heads=4,vocab=64,seq=16",
     "unet",

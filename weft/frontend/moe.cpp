@@ -95,6 +95,16 @@ ValueId experts(Network& net, ValueId slots, const std::string& name, const MoeO
 
 }  // namespace
 
+void read_moe(Settings& settings, std::int64_t ffn, MoeOptions& o) {
+  constexpr std::int64_t kMostExperts = 1 << 16;
+  o.experts = settings.count("experts", kMostExperts);
+  o.active = settings.size("active", o.experts > 0 ? o.experts : kMostExperts);
+  settings.otherwise("expert_ffn", ffn);
+  o.ffn = settings.size("expert_ffn", 8 * kMaxWidth);
+  o.capacity = settings.positive("capacity");
+  o.balance = settings.positive("balance");
+}
+
 MoeResult moe(Network& net, ValueId x, const std::string& name, const MoeOptions& o) {
   Builder& b = net.build();
   const std::int64_t tokens = net.shape(x).at(1).size;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "weft/frontend/network.h"
+#include "weft/frontend/settings.h"
 
 namespace weft {
 
@@ -28,6 +29,9 @@ struct MoeResult {
   ValueId output = -1;
   ValueId balance = -1;  // the loss, or -1
 };
+
+/// Takes the keys experts, active, expert_ffn (else `ffn`), capacity and balance.
+void read_moe(Settings& settings, std::int64_t ffn, MoeOptions& options);
 
 /// x[B,s,h] -> [B,s,h]. See moe.cpp.
 [[nodiscard]] MoeResult moe(Network& net, ValueId x, const std::string& name,

@@ -63,8 +63,7 @@ Neox parse(Settings& s, const ModelOptions& options) {
 
 class NeoxBuilder {
  public:
-  NeoxBuilder(const Neox& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  NeoxBuilder(const Neox& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     const ValueId tokens = net_.tokens(m_.seq);
@@ -85,7 +84,6 @@ class NeoxBuilder {
                                                     {.kind = Init::Kind::normal, .std_dev = 0.02});
     return net_.cross_entropy(net_.linear_with(x, weight, -1, "embed_out", Parallel::tokens));
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   ValueId block(ValueId x) {
@@ -156,19 +154,12 @@ class NeoxBuilder {
   }
 
   const Neox& m_;
-  Network net_;
+  Network& net_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const Neox neox = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.sequence = neox.seq;
-  model.vocabulary = neox.vocab;
-  NeoxBuilder builder(neox, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const Neox sizes = parse(settings, options);
+  return written<NeoxBuilder>(settings, sizes, options, ops);
 }
 
 std::string describe(HfConfig& c, const std::string& /*type*/) {

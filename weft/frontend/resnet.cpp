@@ -53,8 +53,7 @@ ResNet parse(Settings& s, const ModelOptions& options) {
 
 class ResNetBuilder {
  public:
-  ResNetBuilder(const ResNet& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  ResNetBuilder(const ResNet& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     ValueId x = net_.samples("x", {kBatch, m_.image, m_.image, m_.channels});
@@ -75,8 +74,6 @@ class ResNetBuilder {
     return net_.cross_entropy(
         net_.linear(x, "classifier.1", {.to = m_.classes, .std_dev = std_dev}));
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
-  std::vector<std::string> stored_counts() { return net_.take_stored_counts(); }
 
  private:
   ValueId conv_norm(ValueId x, const std::string& name, const ConvOptions& options) {
@@ -113,19 +110,12 @@ class ResNetBuilder {
   }
 
   const ResNet& m_;
-  Network net_;
+  Network& net_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const ResNet resnet = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.vocabulary = resnet.classes;
-  ResNetBuilder builder(resnet, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  model.stored_counts = builder.stored_counts();
-  return model;
+  const ResNet sizes = parse(settings, options);
+  return written<ResNetBuilder>(settings, sizes, options, ops);
 }
 
 std::string describe(HfConfig& c, const std::string& /*type*/) {

@@ -92,8 +92,7 @@ struct Place {
 
 class SwinBuilder {
  public:
-  SwinBuilder(const Swin& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  SwinBuilder(const Swin& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     ValueId x = embed(net_.samples("x", {kBatch, m_.image, m_.image, m_.channels}));
@@ -125,7 +124,6 @@ class SwinBuilder {
     }
     return head(x, side);
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   ValueId embed(ValueId image) {
@@ -252,18 +250,12 @@ class SwinBuilder {
   }
 
   const Swin& m_;
-  Network net_;
+  Network& net_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const Swin swin = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.vocabulary = swin.classes;
-  SwinBuilder builder(swin, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const Swin sizes = parse(settings, options);
+  return written<SwinBuilder>(settings, sizes, options, ops);
 }
 
 std::string describe(HfConfig& c, const std::string& /*type*/) {

@@ -67,8 +67,7 @@ T5 parse(Settings& s, const ModelOptions& options) {
 
 class T5Builder {
  public:
-  T5Builder(const T5& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  T5Builder(const T5& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     const ValueId tokens = net_.tokens(m_.seq);
@@ -81,7 +80,6 @@ class T5Builder {
     net_.layer("head", "");
     return head(x);
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   ValueId embed(ValueId tokens) {
@@ -196,22 +194,15 @@ class T5Builder {
   }
 
   const T5& m_;
-  Network net_;
+  Network& net_;
   ValueId table_ = -1;
   ValueId encoder_bias_ = -1;
   ValueId decoder_bias_ = -1;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const T5 t5 = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.sequence = t5.seq;
-  model.vocabulary = t5.vocab;
-  T5Builder builder(t5, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const T5 sizes = parse(settings, options);
+  return written<T5Builder>(settings, sizes, options, ops);
 }
 
 std::string describe(HfConfig& c, const std::string& /*type*/) {

@@ -37,8 +37,7 @@ UNet parse(Settings& s, const ModelOptions& options) {
 
 class UNetBuilder {
  public:
-  UNetBuilder(const UNet& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  UNetBuilder(const UNet& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     ValueId x = net_.samples("x", {kBatch, m_.image, m_.image, m_.channels});
@@ -61,7 +60,6 @@ class UNetBuilder {
     x = net_.conv(x, "conv", {.to = m_.channels, .kernel = 1, .bias = true});
     return net_.squared_error(x);
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   ValueId convolutions(ValueId x, std::int64_t to) {
@@ -78,17 +76,12 @@ class UNetBuilder {
   }
 
   const UNet& m_;
-  Network net_;
+  Network& net_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const UNet unet = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  UNetBuilder builder(unet, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const UNet sizes = parse(settings, options);
+  return written<UNetBuilder>(settings, sizes, options, ops);
 }
 
 }  // namespace

@@ -50,8 +50,7 @@ Vgg parse(Settings& s, const ModelOptions& options) {
 
 class VggBuilder {
  public:
-  VggBuilder(const Vgg& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  VggBuilder(const Vgg& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     ValueId x = net_.samples("x", {kBatch, m_.image, m_.image, m_.channels});
@@ -74,8 +73,6 @@ class VggBuilder {
     }
     return classify(pooled(x));
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
-  std::vector<std::string> stored_counts() { return net_.take_stored_counts(); }
 
  private:
   /// To 7×7, as torchvision's adaptive mean does where sides divide.
@@ -109,19 +106,12 @@ class VggBuilder {
   }
 
   const Vgg& m_;
-  Network net_;
+  Network& net_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const Vgg vgg = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.vocabulary = vgg.classes;
-  VggBuilder builder(vgg, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  model.stored_counts = builder.stored_counts();
-  return model;
+  const Vgg sizes = parse(settings, options);
+  return written<VggBuilder>(settings, sizes, options, ops);
 }
 
 }  // namespace

@@ -56,8 +56,7 @@ Vit parse(Settings& s, const ModelOptions& options) {
 
 class VitBuilder {
  public:
-  VitBuilder(const Vit& model, Graph& graph, const OpTable& ops, const ModelOptions& options)
-      : m_(model), net_(graph, ops, options.dtype) {}
+  VitBuilder(const Vit& model, Network& net) : m_(model), net_(net) {}
 
   ValueId build() {
     ValueId x = embed(net_.samples("x", {kBatch, m_.image, m_.image, m_.channels}));
@@ -78,7 +77,6 @@ class VitBuilder {
     x = net_.reshape(x, {kBatch, m_.hidden}, "pooled");
     return net_.cross_entropy(net_.linear(x, "classifier", {.to = m_.classes}));
   }
-  std::vector<StoredPart> stored() { return net_.take_stored(); }
 
  private:
   ValueId embed(ValueId image) {
@@ -92,7 +90,7 @@ class VitBuilder {
                           {.to = m_.hidden, .kernel = m_.patch, .stride = m_.patch, .bias = true});
     x = net_.reshape(x, {kBatch, side * side, m_.hidden}, "patches");
     const ValueId first = net_.expand(token, {kBatch, 1, m_.hidden}, "cls_tokens");
-    x = net_.build().emit("concat", {first, x}, {{"dim", std::int64_t{1}}}, "tokens");
+    x = net_.concat({first, x}, 1, "tokens");
     const ValueId table =
         net_.reshape(positions, {side * side + 1, m_.hidden}, "position_embeddings.rows");
     return net_.dropout(net_.add(x, table, "positions"), m_.dropout, "drop");
@@ -122,18 +120,12 @@ class VitBuilder {
   }
 
   const Vit& m_;
-  Network net_;
+  Network& net_;
 };
 
 Model build(Settings settings, const ModelOptions& options, const OpTable& ops) {
-  const Vit vit = parse(settings, options);
-  Model model;
-  model.description = settings.description();
-  model.vocabulary = vit.classes;
-  VitBuilder builder(vit, model.forward, ops, options);
-  model.forward.loss = builder.build();
-  model.stored = builder.stored();
-  return model;
+  const Vit sizes = parse(settings, options);
+  return written<VitBuilder>(settings, sizes, options, ops);
 }
 
 std::string describe(HfConfig& c, const std::string& /*type*/) {

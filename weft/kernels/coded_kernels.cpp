@@ -94,8 +94,6 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"group_norm_backward", ops::group_norm_backward_kernel},
       {"max_pool", ops::max_pool_kernel},
       {"max_pool_backward", ops::max_pool_backward_kernel},
-      {"resize", ops::resize_kernel},
-      {"resize_backward", ops::resize_backward_kernel},
       {"upsample", ops::upsample_kernel},
       {"upsample_backward", ops::upsample_backward_kernel},
       {"gated", ops::gated_kernel},

@@ -1,3 +1,9 @@
+// adam and adamw, which differ in where weight decay goes: into the gradient, or past it.
+//
+//   g' = clip g + coupled w,   w' = decay w - step_size m' / (sqrt(v') inverse_root_bias + epsilon)
+//
+// with coupled = weight_decay and decay = 1 for adam, coupled = 0 and decay = 1 - lr weight_decay
+// for adamw.
 #include "weft/kernels/torch_headers.h"
 
 #include <cmath>
@@ -13,7 +19,8 @@ namespace {
 template <typename T>
 struct Scalars {
   T clip = 1;
-  T weight_decay = 0;
+  T coupled = 0;
+  T decay = 1;
   T beta1 = 0;
   T beta2 = 0;
   T rest1 = 0;  // 1 - beta1
@@ -23,15 +30,23 @@ struct Scalars {
   T epsilon = 0;
 };
 
+// item() goes through the dispatcher, which takes longer than the update of a bias.
+double number_of(const at::Tensor& scalar) {
+  return scalar.scalar_type() == at::kDouble ? *scalar.data_ptr<double>()
+                                             : static_cast<double>(*scalar.data_ptr<float>());
+}
+
 template <typename T>
-Scalars<T> scalars(const KernelCall& call) {
+Scalars<T> scalars(const KernelCall& call, bool is_decoupled) {
   const Attrs& attrs = call.call.attrs;
   const double beta1 = attr_number(attrs, "beta1");
   const double beta2 = attr_number(attrs, "beta2");
-  const double lr = call.inputs[4].item<double>();
-  const double step = call.inputs[5].item<double>();
-  return {.clip = call.inputs.size() > 6 ? call.inputs[6].item<T>() : T(1),
-          .weight_decay = static_cast<T>(attr_number(attrs, "weight_decay")),
+  const double weight_decay = attr_number(attrs, "weight_decay");
+  const double lr = number_of(call.inputs[4]);
+  const double step = number_of(call.inputs[5]);
+  return {.clip = call.inputs.size() > 6 ? static_cast<T>(number_of(call.inputs[6])) : T(1),
+          .coupled = static_cast<T>(is_decoupled ? 0 : weight_decay),
+          .decay = static_cast<T>(is_decoupled ? 1 - lr * weight_decay : 1),
           .beta1 = static_cast<T>(beta1),
           .beta2 = static_cast<T>(beta2),
           .rest1 = static_cast<T>(1 - beta1),
@@ -59,18 +74,18 @@ WEFT_INLINE inline void update_pack(const Operands<T>& at, const Scalars<T>& s, 
   load(g, at.g, count);
   load(m, at.m, count);
   load(v, at.v, count);
-  g = g * s.clip + w * s.weight_decay;
+  g = g * s.clip + w * s.coupled;
   m = m * s.beta1 + g * s.rest1;
   v = v * s.beta2 + g * g * s.rest2;
   store(at.m, m, count);
   store(at.v, v, count);
   sqrt_pack(v);
-  store(at.w, w - m * s.step_size / (v * s.inverse_root_bias + s.epsilon), count);
+  store(at.w, w * s.decay - m * s.step_size / (v * s.inverse_root_bias + s.epsilon), count);
 }
 
 template <typename T>
-void update(const KernelCall& call) {
-  const Scalars<T> s = scalars<T>(call);
+void update(const KernelCall& call, bool is_decoupled) {
+  const Scalars<T> s = scalars<T>(call, is_decoupled);
   const Operands<T> all{call.inputs[0].data_ptr<T>(), call.inputs[1].data_ptr<T>(),
                         call.inputs[2].data_ptr<T>(), call.inputs[3].data_ptr<T>()};
   at::parallel_for(0, call.inputs[0].numel(), 16384, [=](std::int64_t begin, std::int64_t end) {
@@ -83,15 +98,23 @@ void update(const KernelCall& call) {
   });
 }
 
+Tensors run(const KernelCall& call, bool is_decoupled) {
+  if (call.inputs[0].scalar_type() == at::kDouble) {
+    update<double>(call, is_decoupled);
+  } else {
+    update<float>(call, is_decoupled);
+  }
+  return {call.inputs[0], call.inputs[2], call.inputs[3]};
+}
+
 }  // namespace
 
 Tensors adam_kernel(const KernelCall& call) {
-  if (call.inputs[0].scalar_type() == at::kDouble) {
-    update<double>(call);
-  } else {
-    update<float>(call);
-  }
-  return {call.inputs[0], call.inputs[2], call.inputs[3]};
+  return run(call, false);
+}
+
+Tensors adamw_kernel(const KernelCall& call) {
+  return run(call, true);
 }
 
 }  // namespace weft::ops

@@ -4,7 +4,7 @@
 //   m' = beta1 m + (1 - beta1) g           v' = beta2 v + (1 - beta2) g^2
 //   w' = (1 - lr weight_decay) w - lr / (1 - beta1^t) m' / (sqrt(v' / (1 - beta2^t)) + epsilon)
 //
-// Kernel: adamw.aten.cpp, one pass over memory.
+// Kernel: adam.aten.cpp, one pass over memory.
 #include "weft/ops/all_ops.h"
 #include "weft/ops/rules.h"
 
@@ -12,18 +12,9 @@ namespace weft::ops {
 namespace {
 
 TensorTypes infer(const OpCall& call) {
-  require_master(call, "adamw");
-  for (int i = 1; i < 4; ++i) {
-    require_same_type(call, "adamw", 0, i);
-  }
-  for (int i = 4; i < static_cast<int>(call.inputs.size()); ++i) {
-    require_scalar(call, "adamw", i, sum_dtype(call.inputs[static_cast<std::size_t>(i)].dtype));
-  }
-  for (const char* name : {"beta1", "beta2"}) {
-    const double beta = attr_number(call.attrs, name);
-    require(beta >= 0 && beta < 1, "adamw: {} = {}, but must be at least 0 and below 1", name,
-            beta);
-  }
+  require_update(call, "adamw", 4);
+  require_fraction(call, "adamw", "beta1");
+  require_fraction(call, "adamw", "beta2");
   return {call.inputs[0], call.inputs[2], call.inputs[3]};
 }
 

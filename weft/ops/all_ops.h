@@ -58,8 +58,6 @@ namespace weft::ops {
 [[nodiscard]] OpDef group_norm_backward();
 [[nodiscard]] OpDef max_pool();
 [[nodiscard]] OpDef max_pool_backward();
-[[nodiscard]] OpDef resize();
-[[nodiscard]] OpDef resize_backward();
 [[nodiscard]] OpDef upsample();
 [[nodiscard]] OpDef upsample_backward();
 

@@ -57,7 +57,7 @@ template <typename T>
 Tensors forward(const KernelCall& call) {
   const Windows windows = pool_windows(call.call.inputs[0], call.call.attrs, "avg_pool");
   const std::vector<Wide<T>> share = shares<Wide<T>>(call, windows);
-  const at::Tensor y = new_output(call, 0);
+  const at::Tensor y = output_of(call, 0);
   const std::int64_t channels = y.size(-1);
   const auto pixels = static_cast<std::int64_t>(share.size());
   const T* const x = call.inputs[0].data_ptr<T>();
@@ -80,7 +80,7 @@ template <typename T>
 Tensors backward(const KernelCall& call) {
   const Windows windows = pool_windows(call.call.outputs[0], call.call.attrs, "avg_pool_backward");
   const std::vector<Wide<T>> share = shares<Wide<T>>(call, windows);
-  const at::Tensor dx = new_output(call, 0);
+  const at::Tensor dx = output_of(call, 0);
   const std::int64_t channels = dx.size(-1);
   const auto pixels = static_cast<std::int64_t>(share.size());
   const T* const dy = call.inputs[0].data_ptr<T>();

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "weft/ops/coded.h"
-#include "weft/ops/wide.aten.h"
+#include "weft/ops/element.aten.h"
 
 namespace weft::ops {
 namespace {
@@ -74,13 +74,13 @@ Tensors backward(const KernelCall& call) {
 }  // namespace
 
 Tensors balance_loss_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "balance_loss", 0,
-                       [&](auto type) { return forward<decltype(type)>(call); });
+  return with_element(call, "balance_loss", 0,
+                      [&](auto type) { return forward<decltype(type)>(call); });
 }
 
 Tensors balance_loss_backward_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "balance_loss_backward", 1,
-                       [&](auto type) { return backward<decltype(type)>(call); });
+  return with_element(call, "balance_loss_backward", 1,
+                      [&](auto type) { return backward<decltype(type)>(call); });
 }
 
 }  // namespace weft::ops

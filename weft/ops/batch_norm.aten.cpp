@@ -48,7 +48,7 @@ Tensors sums(const KernelCall& call) {
   const at::Tensor& x = call.inputs[0];
   const std::int64_t c = x.size(-1);
   const T* const from = x.data_ptr<T>();
-  const Tensors outputs = {new_output(call, 0), new_output(call, 1), new_output(call, 2)};
+  const Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const std::vector<double> total =
       chunked_sums(x, [&](std::int64_t begin, std::int64_t end, double* sum, double* squares) {
         add_moments(from + begin * c, end - begin, c, sum, squares);
@@ -63,7 +63,7 @@ template <typename T>
 Tensors gradient_sums(const KernelCall& call) {
   const at::Tensor& x = call.inputs[1];
   const std::int64_t c = x.size(-1);
-  const Tensors outputs = {new_output(call, 0), new_output(call, 1)};
+  const Tensors outputs = {output_of(call, 0), output_of(call, 1)};
   const auto* const mean = call.inputs[2].data_ptr<Wide<T>>();
   const auto* const rstd = call.inputs[3].data_ptr<Wide<T>>();
   const T* const dy = call.inputs[0].data_ptr<T>();
@@ -82,7 +82,7 @@ template <typename T>
 at::Tensor normalise(const KernelCall& call, const Affine<Wide<T>>& numbers) {
   const at::Tensor& x = call.inputs[0];
   const std::int64_t c = x.size(-1);
-  const at::Tensor y = new_output(call, 0);
+  const at::Tensor y = output_of(call, 0);
   const T* const from = x.data_ptr<T>();
   T* const to = y.data_ptr<T>();
   at::parallel_for(0, rows_of(x), grain(c), [&](std::int64_t begin, std::int64_t end) {
@@ -95,7 +95,7 @@ template <typename T>
 at::Tensor input_gradient(const KernelCall& call, const InputGradient<Wide<T>>& numbers) {
   const at::Tensor& x = call.inputs[1];
   const std::int64_t c = x.size(-1);
-  const at::Tensor dx = new_output(call, 0);
+  const at::Tensor dx = output_of(call, 0);
   const T* const dy = call.inputs[0].data_ptr<T>();
   const T* const from = x.data_ptr<T>();
   T* const to = dx.data_ptr<T>();
@@ -173,8 +173,8 @@ Tensors inference_backward(const KernelCall& call) {
   for (std::size_t i = 0; i < rstd.size(); ++i) {
     numbers.scale[i] *= rstd[i];
   }
-  const Tensors outputs = {input_gradient<T>(call, numbers), new_output(call, 1),
-                           new_output(call, 2)};
+  const Tensors outputs = {input_gradient<T>(call, numbers), output_of(call, 1),
+                           output_of(call, 2)};
   const T* const dy = call.inputs[0].data_ptr<T>();
   const T* const x = call.inputs[1].data_ptr<T>();
   const std::vector<double> total = chunked_sums(
@@ -194,7 +194,7 @@ Tensors batch_norm_sums_kernel(const KernelCall& call) {
 }
 
 Tensors batch_norm_moments_kernel(const KernelCall& call) {
-  const Tensors outputs = {new_output(call, 0), new_output(call, 1), new_output(call, 2)};
+  const Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const double eps = attr_number(call.call.attrs, "eps");
   const double* const sum = call.inputs[0].data_ptr<double>();
   const double* const squares = call.inputs[1].data_ptr<double>();

@@ -110,8 +110,6 @@ Tensors group_norm_kernel(const KernelCall& call);
 Tensors group_norm_backward_kernel(const KernelCall& call);
 Tensors max_pool_kernel(const KernelCall& call);
 Tensors max_pool_backward_kernel(const KernelCall& call);
-Tensors resize_kernel(const KernelCall& call);
-Tensors resize_backward_kernel(const KernelCall& call);
 Tensors upsample_kernel(const KernelCall& call);
 Tensors upsample_backward_kernel(const KernelCall& call);
 Tensors gated_kernel(const KernelCall& call);

@@ -145,7 +145,7 @@ void weights_of_both(const ConvSizes& s, std::int64_t rows, const W* dy, const W
 template <typename T>
 Tensors forward(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
   using W = Wide<T>;
-  const at::Tensor y = new_output(call, 0);
+  const at::Tensor y = output_of(call, 0);
   Buffers<W> buffers(s, m);
   const W* const w = weights_of(s, m, buffers, call.inputs[1].data_ptr<T>());
   const bool has_bias = call.inputs.size() == 3;
@@ -169,7 +169,7 @@ Tensors forward(const KernelCall& call, const ConvSizes& s, const ConvMethod& m)
 template <typename T>
 Tensors input_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
   using W = Wide<T>;
-  const at::Tensor dx = new_output(call, 0);
+  const at::Tensor dx = output_of(call, 0);
   const at::Tensor wide = m.narrow ? scratch<W>(dx.numel()) : dx;
   W* const sum = wide.data_ptr<W>();
   const std::vector<W> bias = call.inputs.size() == 3
@@ -201,7 +201,7 @@ Tensors input_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod&
 template <typename T>
 Tensors weight_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
   using W = Wide<T>;
-  const at::Tensor dw = new_output(call, 0);
+  const at::Tensor dw = output_of(call, 0);
   Buffers<W> buffers(s, m);
   W* const sum =
       m.copies_weights ? buffers.weights.template data_ptr<W>() : as_wide(dw.data_ptr<T>());

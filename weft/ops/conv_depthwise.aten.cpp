@@ -67,7 +67,7 @@ const T* bias_of(const KernelCall& call) {
 
 template <typename T>
 Tensors forward(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
-  const at::Tensor y = new_output(call, 0);
+  const at::Tensor y = output_of(call, 0);
   const TapWeights<T> w = tap_weights<T>(call.inputs[1], s, m);
   weighted_sums(
       s.rows(), s.channels, call.inputs[0].data_ptr<T>(), w.data, bias_of<T>(call), y.data_ptr<T>(),
@@ -77,7 +77,7 @@ Tensors forward(const KernelCall& call, const ConvSizes& s, const ConvMethod& m)
 
 template <typename T>
 Tensors input_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
-  const at::Tensor dx = new_output(call, 0);
+  const at::Tensor dx = output_of(call, 0);
   const TapWeights<T> w = tap_weights<T>(call.inputs[1], s, m);
   weighted_sums(
       s.batch * window_pixels_in(s.windows), s.channels, call.inputs[0].data_ptr<T>(), w.data,
@@ -123,7 +123,7 @@ void run_weight_grad(const ConvSizes& s, const T* dy, const T* x, std::int64_t b
 
 template <typename T>
 Tensors weight_grad(const KernelCall& call, const ConvSizes& s, const ConvMethod& m) {
-  const at::Tensor dw = new_output(call, 0);
+  const at::Tensor dw = output_of(call, 0);
   const at::Tensor buffer = m.copies_weights ? scratch<T>(dw.numel()) : dw;
   const T* const dy = call.inputs[0].data_ptr<T>();
   const T* const x = call.inputs[1].data_ptr<T>();

@@ -48,7 +48,7 @@ template <typename T>
 Tensors forward(const KernelCall& call) {
   using W = Wide<T>;
   const at::Tensor& x = call.inputs[0];
-  const Tensors outputs = {new_output(call, 0), new_output(call, 1), new_output(call, 2)};
+  const Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const Extent e = extent_of(x, outputs[1].size(1));
   const std::vector<W> w = channel_numbers<W>(call.inputs[1]);
   const std::vector<W> b = channel_numbers<W>(call.inputs[2]);
@@ -115,7 +115,7 @@ Tensors backward(const KernelCall& call) {
   using W = Wide<T>;
   const at::Tensor& x = call.inputs[1];
   const Extent e = extent_of(x, call.inputs[2].size(1));
-  const Tensors outputs = {new_output(call, 0), new_output(call, 1), new_output(call, 2)};
+  const Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   const at::Tensor parts = scratch<double>(e.samples * 2 * e.channels);
   const std::vector<W> w = channel_numbers<W>(call.inputs[4]);
   at::parallel_for(0, e.samples, grain(e.elements()), [&](std::int64_t begin, std::int64_t end) {

@@ -8,24 +8,8 @@
 namespace weft::ops {
 namespace {
 
-void require_rank(const OpCall& call, std::string_view op) {
-  require_floating(call, op, 0);
-  const int rank = call.inputs[0].rank();
-  require(rank >= 1 && rank <= 6, "{}: input {} needs one to six dims", op,
-          format_type(call.inputs[0]));
-}
-
-std::string row_letters(const OpCall& call) {
-  return letters(call.inputs[0].rank() - 1, "w");
-}
-
 TensorTypes infer(const OpCall& call) {
-  require_rank(call, "log_softmax");
-  return {call.inputs[0]};
-}
-
-FactorRule factors(const OpCall& call) {
-  return {.dims = row_letters(call) + " -> " + row_letters(call), .whole = "w"};
+  return infer_rows(call, "log_softmax");
 }
 
 std::vector<ValueId> gradient(const Backward& b) {
@@ -46,14 +30,7 @@ KernelSteps kernel(const OpCall& /*call*/) {
 }
 
 TensorTypes infer_backward(const OpCall& call) {
-  require_rank(call, "log_softmax_backward");
-  require_same_type(call, "log_softmax_backward", 0, 1);
-  return {call.inputs[0]};
-}
-
-FactorRule factors_backward(const OpCall& call) {
-  const std::string row = row_letters(call);
-  return {.dims = row + ", " + row + " -> " + row, .whole = "w", .linear = {{0}}};
+  return infer_rows(call, "log_softmax_backward");
 }
 
 KernelSteps kernel_backward(const OpCall& call) {
@@ -70,7 +47,7 @@ OpDef log_softmax() {
           .min_inputs = 1,
           .max_inputs = 1,
           .infer = infer,
-          .factors = factors,
+          .factors = row_rule,
           .gradient = gradient,
           .cost = cost,
           .kernel = kernel};
@@ -81,7 +58,7 @@ OpDef log_softmax_backward() {
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_backward,
-          .factors = factors_backward,
+          .factors = row_rule,
           .no_gradient = "it is itself a gradient",
           .cost = cost,
           .kernel = kernel_backward};

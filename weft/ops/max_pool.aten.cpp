@@ -10,7 +10,7 @@ namespace {
 template <typename T>
 Tensors forward(const KernelCall& call) {
   using W = Wide<T>;
-  const at::Tensor y = new_output(call, 0);
+  const at::Tensor y = output_of(call, 0);
   const Windows windows = pool_windows(call.call.inputs[0], call.call.attrs, "max_pool");
   const std::int64_t channels = y.size(-1);
   const T* const x = call.inputs[0].data_ptr<T>();
@@ -93,7 +93,7 @@ Tensors backward_kernel(const KernelCall& call) {
   using W = Wide<T>;
   const at::Tensor& x = call.inputs[1];
   const Windows windows = pool_windows(call.call.inputs[1], call.call.attrs, "max_pool_backward");
-  const at::Tensor dx = new_output(call, 0);
+  const at::Tensor dx = output_of(call, 0);
   const at::Tensor wide = std::is_same_v<T, W> ? dx : scratch<W>(dx.numel());
   wide.zero_();
   const std::int64_t channels = x.size(-1);

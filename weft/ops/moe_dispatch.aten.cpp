@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "weft/ops/coded.h"
-#include "weft/ops/wide.aten.h"
+#include "weft/ops/element.aten.h"
 
 namespace weft::ops {
 namespace {
@@ -66,10 +66,10 @@ void weighted_sum(T* to, const std::vector<const T*>& rows, const std::vector<Wi
       Pack<Wide<T>> sum = {};
       for (std::size_t i = 0; i < rows.size(); ++i) {
         Pack<Wide<T>> y;
-        load_wide<T>(y, rows[i] + j, count);
+        load(y, rows[i] + j, count);
         sum += y * weights[i];
       }
-      store_wide<T>(to + j, sum, count);
+      store(to + j, sum, count);
     });
   });
 }
@@ -82,10 +82,10 @@ Wide<T> scale_and_dot(T* to, const T* from, const T* y, Wide<T> weight, std::int
     for_packs<Wide<T>>(n, [&](std::int64_t j, int count) WEFT_INLINE {
       Pack<Wide<T>> x;
       Pack<Wide<T>> z;
-      load_wide<T>(x, from + j, count);
-      load_wide<T>(z, y + j, count);
+      load(x, from + j, count);
+      load(z, y + j, count);
       sums += x * z;
-      store_wide<T>(to + j, x * weight, count);
+      store(to + j, x * weight, count);
     });
     return sum_lanes<Wide<T>>(sums);
   });
@@ -170,25 +170,25 @@ Tensors combine_backward(const KernelCall& call) {
 }  // namespace
 
 Tensors moe_dispatch_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "moe_dispatch", 0,
-                       [&](auto type) { return dispatch<decltype(type)>(call); });
+  return with_element(call, "moe_dispatch", 0,
+                      [&](auto type) { return dispatch<decltype(type)>(call); });
 }
 
 Tensors moe_dispatch_backward_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "moe_dispatch_backward", 0,
-                       [&](auto type) { return combine<decltype(type)>(call, nullptr); });
+  return with_element(call, "moe_dispatch_backward", 0,
+                      [&](auto type) { return combine<decltype(type)>(call, nullptr); });
 }
 
 Tensors moe_combine_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "moe_combine", 0, [&](auto type) {
+  return with_element(call, "moe_combine", 0, [&](auto type) {
     using T = decltype(type);
     return combine<T>(call, call.inputs[3].data_ptr<T>());
   });
 }
 
 Tensors moe_combine_backward_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "moe_combine_backward", 1,
-                       [&](auto type) { return combine_backward<decltype(type)>(call); });
+  return with_element(call, "moe_combine_backward", 1,
+                      [&](auto type) { return combine_backward<decltype(type)>(call); });
 }
 
 }  // namespace weft::ops

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "weft/ops/coded.h"
+#include "weft/ops/element.aten.h"
 #include "weft/ops/moe.h"
-#include "weft/ops/wide.aten.h"
 
 namespace weft::ops {
 namespace {
@@ -162,13 +162,12 @@ Tensors route_backward(const KernelCall& call) {
 }  // namespace
 
 Tensors moe_route_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "moe_route", 0,
-                       [&](auto type) { return route<decltype(type)>(call); });
+  return with_element(call, "moe_route", 0, [&](auto type) { return route<decltype(type)>(call); });
 }
 
 Tensors moe_route_backward_kernel(const KernelCall& call) {
-  return for_cpu_float(call, "moe_route_backward", 1,
-                       [&](auto type) { return route_backward<decltype(type)>(call); });
+  return with_element(call, "moe_route_backward", 1,
+                      [&](auto type) { return route_backward<decltype(type)>(call); });
 }
 
 }  // namespace weft::ops

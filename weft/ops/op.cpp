@@ -102,8 +102,6 @@ OpTable builtin_ops() {
       ops::group_norm_backward,
       ops::max_pool,
       ops::max_pool_backward,
-      ops::resize,
-      ops::resize_backward,
       ops::upsample,
       ops::upsample_backward,
       ops::adafactor,

@@ -153,6 +153,25 @@ ValueId sum_to_suffix(Builder& build, ValueId grad, ValueId like) {
   return build.emit("sum_leading", {grad}, {{"keep", std::int64_t{keep}}});
 }
 
+TensorTypes infer_rows(const OpCall& call, std::string_view op) {
+  require_floating(call, op, 0);
+  const int rank = call.inputs[0].rank();
+  require(rank >= 1 && rank <= 6, "{}: input {} needs one to six dims", op,
+          format_type(call.inputs[0]));
+  for (int i = 1; i < static_cast<int>(call.inputs.size()); ++i) {
+    require_same_type(call, op, 0, i);
+  }
+  return {call.inputs[0]};
+}
+
+FactorRule row_rule(const OpCall& call) {
+  const std::string row = letters(call.inputs[0].rank() - 1, "w");
+  if (call.inputs.size() == 1) {
+    return {.dims = row + " -> " + row, .whole = "w"};
+  }
+  return {.dims = row + ", " + row + " -> " + row, .whole = "w", .linear = {{0}}};
+}
+
 char Letters::next(std::string_view op) {
   static constexpr std::string_view kAll = "bshdacefgijklmnopqrtuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   require(used_ < kAll.size(), "{}: the operands have more than {} dims in all", op, kAll.size());

@@ -52,6 +52,12 @@ void require_suffix(const OpCall& call, std::string_view op);
 /// A gradient of the shape of input 0, summed down to that of input 1.
 [[nodiscard]] ValueId sum_to_suffix(Builder& build, ValueId grad, ValueId like);
 
+/// Functions of rows: input 0 is floating with one to six dims, others have its type, the result
+/// too. Throws Error{input}.
+[[nodiscard]] TensorTypes infer_rows(const OpCall& call, std::string_view op);
+/// "b s w, b s w -> b s w", w whole. A second input stands for the result: linear in input 0 then.
+[[nodiscard]] FactorRule row_rule(const OpCall& call);
+
 /// Letters for rules with many of them, each given once: b s h d, then the rest of the alphabet,
 /// then capitals.
 class Letters {

@@ -9,24 +9,8 @@
 namespace weft::ops {
 namespace {
 
-void require_rank(const OpCall& call, std::string_view op) {
-  require_floating(call, op, 0);
-  const int rank = call.inputs[0].rank();
-  require(rank >= 1 && rank <= 5, "{}: input {} needs one to five dims", op,
-          format_type(call.inputs[0]));
-}
-
-std::string row_letters(const OpCall& call) {
-  return letters(call.inputs[0].rank() - 1, "v");
-}
-
 TensorTypes infer(const OpCall& call) {
-  require_rank(call, "softmax");
-  return {call.inputs[0]};
-}
-
-FactorRule factors(const OpCall& call) {
-  return {.dims = row_letters(call) + " -> " + row_letters(call), .whole = "v"};
+  return infer_rows(call, "softmax");
 }
 
 std::vector<ValueId> gradient(const Backward& b) {
@@ -47,14 +31,7 @@ KernelSteps kernel(const OpCall& /*call*/) {
 }
 
 TensorTypes infer_backward(const OpCall& call) {
-  require_rank(call, "softmax_backward");
-  require_same_type(call, "softmax_backward", 0, 1);
-  return {call.inputs[0]};
-}
-
-FactorRule factors_backward(const OpCall& call) {
-  const std::string row = row_letters(call);
-  return {.dims = row + ", " + row + " -> " + row, .whole = "v", .linear = {{0}}};
+  return infer_rows(call, "softmax_backward");
 }
 
 Cost cost_backward(const OpCall& call) {
@@ -75,7 +52,7 @@ OpDef softmax() {
           .min_inputs = 1,
           .max_inputs = 1,
           .infer = infer,
-          .factors = factors,
+          .factors = row_rule,
           .gradient = gradient,
           .cost = cost,
           .kernel = kernel};
@@ -86,7 +63,7 @@ OpDef softmax_backward() {
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_backward,
-          .factors = factors_backward,
+          .factors = row_rule,
           .no_gradient = "it is itself a gradient",
           .cost = cost_backward,
           .kernel = kernel_backward};

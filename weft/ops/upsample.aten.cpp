@@ -19,7 +19,7 @@ Windows copies(const TensorType& large, const Attrs& attrs) {
 
 template <typename T>
 Tensors forward(const KernelCall& call) {
-  const at::Tensor y = new_output(call, 0);
+  const at::Tensor y = output_of(call, 0);
   const Windows windows = copies(call.call.outputs[0], call.call.attrs);
   const std::int64_t channels = y.size(-1);
   const T* const x = call.inputs[0].data_ptr<T>();
@@ -38,7 +38,7 @@ Tensors forward(const KernelCall& call) {
 template <typename T>
 Tensors backward(const KernelCall& call) {
   using W = Wide<T>;
-  const at::Tensor dx = new_output(call, 0);
+  const at::Tensor dx = output_of(call, 0);
   const Windows windows = copies(call.call.inputs[0], call.call.attrs);
   const std::int64_t channels = dx.size(-1);
   const T* const dy = call.inputs[0].data_ptr<T>();

@@ -16,15 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kInfoFile = "checkpoint.json";
 
-Box box_of(const Region& region) {
-  Box box;
-  for (const Range& range : region) {
-    box.offset.push_back(range.begin);
-    box.size.push_back(range.size());
-  }
-  return box;
-}
-
 nlohmann::json to_json(const CheckpointInfo& info) {
   return {{"version", 1},      {"step", info.step},   {"ranks", info.ranks},
           {"seed", info.seed}, {"model", info.model}, {"model_hash", info.model_hash},
@@ -45,6 +36,15 @@ void on_rank_0(Communicator& communicator, const Function& function) {
 }
 
 }  // namespace
+
+Box box_of(const Region& region) {
+  Box box;
+  for (const Range& range : region) {
+    box.offset.push_back(range.begin);
+    box.size.push_back(range.size());
+  }
+  return box;
+}
 
 void write_parts(const std::string& folder, int rank, const std::vector<LocalTensor>& parts) {
   std::vector<Shard> shards;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/runtime/executor.h"
+#include "weft/store/shards.h"
 
 namespace weft {
 
@@ -38,6 +39,9 @@ void keep_newest_checkpoints(const std::string& folder, std::int64_t count);
 [[nodiscard]] CheckpointInfo read_checkpoint_info(const std::string& checkpoint);
 /// Fills the parts, whatever plan and number of ranks wrote them.
 void load_checkpoint(const std::string& checkpoint, const std::vector<LocalTensor>& parts);
+
+/// The same place in the words of stored files.
+[[nodiscard]] Box box_of(const Region& region);
 
 /// The primary parts among these, as one rank's file of a folder of shards (store/shards.h).
 void write_parts(const std::string& folder, int rank, const std::vector<LocalTensor>& parts);

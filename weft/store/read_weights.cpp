@@ -75,6 +75,7 @@ void copy_common(const StoredTensor& tensor, const StoredPart& part, const Box& 
                  const Target& target) {
   const std::int64_t from_bytes = stored_element_bytes(tensor.dtype);
   const std::int64_t to_bytes = stored_element_bytes(target.dtype);
+  const std::int64_t first = first_element(part);
   const Ints from = stored_strides(part);
   const Ints to = row_major_strides(target.box.size);
   const std::size_t rank = common.size.size();
@@ -82,7 +83,7 @@ void copy_common(const StoredTensor& tensor, const StoredPart& part, const Box& 
   const std::int64_t rows = volume(common.size) / row;
   for (std::int64_t r = 0; r < rows; ++r) {
     std::int64_t rest = r;
-    std::int64_t source = first_element(part);
+    std::int64_t source = first;
     std::int64_t place = 0;
     for (std::size_t d = rank; d-- > 0;) {
       std::int64_t at = common.offset[d];

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -29,9 +31,10 @@ std::string older_spelling(const std::string& name) {
   return name;
 }
 
-bool is_number(const std::string& dtype) {
-  const std::set<std::string> known = {"F64", "F32", "F16", "BF16", "I64", "I32", "U8", "BOOL"};
-  return known.contains(dtype);
+bool is_number(std::string_view dtype) {
+  constexpr std::array<std::string_view, 8> kConverted = {"F64", "F32", "F16", "BF16",
+                                                          "I64", "I32", "U8",  "BOOL"};
+  return std::ranges::find(kConverted, dtype) != kConverted.end();
 }
 
 }  // namespace
