@@ -9,10 +9,11 @@
 namespace weft::fuzz {
 
 void config(std::string_view bytes) {
+  static const OpTable ops = builtin_ops();
   const std::string description =
       describe_hf_config(parse_json(bytes, "config.json"), "config.json");
   if (layers_of(description) <= 16) {
-    static_cast<void>(load_model(description, {}, builtin_ops()));
+    static_cast<void>(load_model(description, {}, ops));
   }
 }
 

@@ -14,6 +14,7 @@ void config(std::string_view bytes);
 void data(std::string_view bytes);
 void graph_text(std::string_view bytes);
 void model_text(std::string_view bytes);
+void onnx(std::string_view bytes);
 void plan(std::string_view bytes);
 void safetensors(std::string_view bytes);
 void tokenizer(std::string_view bytes);
@@ -22,10 +23,15 @@ struct Target {
   std::string_view name;  // also of <name>_fuzz.cpp and of corpus/<name>
   Read read = nullptr;
 };
-inline constexpr std::array kTargets = {
-    Target{"cluster", cluster},         Target{"config", config},         Target{"data", data},
-    Target{"graph_text", graph_text},   Target{"model_text", model_text}, Target{"plan", plan},
-    Target{"safetensors", safetensors}, Target{"tokenizer", tokenizer}};
+inline constexpr std::array kTargets = {Target{"cluster", cluster},
+                                        Target{"config", config},
+                                        Target{"data", data},
+                                        Target{"graph_text", graph_text},
+                                        Target{"model_text", model_text},
+                                        Target{"onnx", onnx},
+                                        Target{"plan", plan},
+                                        Target{"safetensors", safetensors},
+                                        Target{"tokenizer", tokenizer}};
 
 /// What a reader did wrong; empty if nothing.
 [[nodiscard]] std::string complaint(Read read, std::string_view bytes);

@@ -170,6 +170,8 @@ std::string describe(HfConfig& c, const std::string& /*type*/) {
   const std::int64_t heads = c.size({"num_attention_heads"}, 64);
   require(heads > 0 && hidden > 0, "{}: sizes must be above 0", c.where());
   const double turning = c.number("rotary_pct", c.number("partial_rotary_factor", 0.25));
+  require(turning >= 0 && turning <= 1, "{}: \"rotary_pct\" is {}; it is a share from 0 to 1",
+          c.where(), turning);
   require(describe_rope_scaling(c) == "none", "{}: weft builds gpt_neox without rope_scaling",
           c.where());
   const std::int64_t layers = c.size({"num_hidden_layers"}, 44);

@@ -93,6 +93,7 @@ std::string format_shape(const Shape& shape) {
 }
 
 Shape parse_shape(std::string_view text) {
+  constexpr std::size_t kMostDims = 16;
   require(text.size() >= 2 && text.front() == '[' && text.back() == ']',
           "'{}' is not a shape: write it as [B,128,64]", text);
   std::string_view rest = text.substr(1, text.size() - 2);
@@ -101,6 +102,7 @@ Shape parse_shape(std::string_view text) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     shape.push_back(parse_dim(rest.substr(0, comma)));
     require(comma + 1 != rest.size(), "'{}' is not a shape: a dim is missing at the end", text);
+    require(shape.size() <= kMostDims, "a shape of more than {} dims", kMostDims);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return shape;
