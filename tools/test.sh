@@ -37,8 +37,8 @@ cmake --preset release
 cmake --build --preset release --parallel "$jobs"
 run_tests release --label-exclude bench
 
-cmake --preset dev -DWEFT_TORCH=OFF
-cmake --build --preset dev --parallel "$jobs"
+cmake --preset dev -DWEFT_TORCH=OFF -DCMAKE_CXX_FLAGS_DEBUG=-g1  # lines are enough for reports
+cmake --build --preset dev --parallel "$jobs" --target test_programs
 run_tests dev --label-regex 'unit|property|lint'
 
 echo

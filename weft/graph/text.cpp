@@ -27,7 +27,7 @@ std::string format_attr(const Attr& attr) {
     return format_number(*number);
   }
   if (const auto* text = std::get_if<std::string>(&attr)) {
-    return quoted(*text);
+    return in_quotes(*text);
   }
   return fmt::format("[{}]", fmt::join(std::get<Ints>(attr), ","));
 }
@@ -50,12 +50,13 @@ std::string format_init(const Init& init) {
 // An id that is out of range is shown as such: a broken graph is printed to find out what broke.
 std::string value_name(const Graph& graph, ValueId id) {
   const bool known = id >= 0 && id < static_cast<ValueId>(graph.values.size());
-  return known ? quoted(graph.values[static_cast<std::size_t>(id)].name) : fmt::format("?{}", id);
+  return known ? in_quotes(graph.values[static_cast<std::size_t>(id)].name)
+               : fmt::format("?{}", id);
 }
 
 std::string node_name(const Graph& graph, NodeId id) {
   const bool known = id >= 0 && id < static_cast<NodeId>(graph.nodes.size());
-  return known ? quoted(graph.nodes[static_cast<std::size_t>(id)].name) : fmt::format("?{}", id);
+  return known ? in_quotes(graph.nodes[static_cast<std::size_t>(id)].name) : fmt::format("?{}", id);
 }
 
 std::string value_names(const Graph& graph, const std::vector<ValueId>& ids) {
@@ -68,7 +69,7 @@ std::string value_names(const Graph& graph, const std::vector<ValueId>& ids) {
 
 std::string value_line(const Graph& graph, const Value& value) {
   std::string line = fmt::format("{} {} {}", kKinds.at(static_cast<std::size_t>(value.kind)),
-                                 quoted(value.name), format_type(value.type));
+                                 in_quotes(value.name), format_type(value.type));
   if (value.of != -1) {
     line += " of " + value_name(graph, value.of);
   }
@@ -81,7 +82,7 @@ std::string value_line(const Graph& graph, const Value& value) {
 
 std::string node_line(const Graph& graph, const Node& node) {
   std::string line =
-      fmt::format("node {} {}({})", quoted(node.name), node.op, value_names(graph, node.inputs));
+      fmt::format("node {} {}({})", in_quotes(node.name), node.op, value_names(graph, node.inputs));
   if (!node.attrs.empty()) {
     line += " {" + format_attrs(node.attrs) + "}";
   }
@@ -139,7 +140,7 @@ class Writer {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);

@@ -18,6 +18,6 @@ namespace weft {
 /// text: an integer never has a point or an exponent, a number always has one.
 [[nodiscard]] std::string format_attrs(const Attrs& attrs);
 /// The name in quotes, with escapes for quotes, backslashes and control characters.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace weft

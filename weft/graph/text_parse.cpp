@@ -37,7 +37,7 @@ using Names = std::map<std::string, int, std::less<>>;
 int find_name(const Names& names, const Reference& reference, std::string_view what) {
   const auto it = names.find(reference.name);
   if (it == names.end()) {
-    fail_at(reference.line, fmt::format("there is no {} {}", what, quoted(reference.name)));
+    fail_at(reference.line, fmt::format("there is no {} {}", what, in_quotes(reference.name)));
   }
   return it->second;
 }
@@ -112,7 +112,7 @@ class Parser {
     }
     const auto id = static_cast<ValueId>(graph_.values.size());
     if (!value_names_.emplace(value.name, id).second) {
-      line.fail(fmt::format("another value is named {}", quoted(value.name)));
+      line.fail(fmt::format("another value is named {}", in_quotes(value.name)));
     }
     value_lines_.push_back(line.line());
     graph_.values.push_back(std::move(value));
@@ -143,7 +143,7 @@ class Parser {
     }
     const auto id = static_cast<NodeId>(graph_.nodes.size());
     if (!node_names_.emplace(node.name, id).second) {
-      line.fail(fmt::format("another node is named {}", quoted(node.name)));
+      line.fail(fmt::format("another node is named {}", in_quotes(node.name)));
     }
     node_lines_.push_back(line.line());
     graph_.nodes.push_back(std::move(node));
