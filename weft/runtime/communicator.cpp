@@ -13,6 +13,7 @@
 
 #include "weft/runtime/channel.h"
 #include "weft/runtime/gloo_channel.h"
+#include "weft/runtime/nccl_channel.h"
 #include "weft/runtime/shm_channel.h"
 #include "weft/runtime/shm_segment.h"
 
@@ -56,6 +57,10 @@ DType dtype_of(const at::Tensor& tensor) {
 /// written.
 class Memory {
  public:
+  /// For a channel that takes memory of devices.
+  explicit Memory(const Channel* channel)
+      : on_devices_(channel != nullptr && channel->name() == "nccl") {}
+  Memory() = default;
   void read(Pieces& pieces, const at::Tensor& tensor) { add(pieces, tensor, true, false); }
   void write(Pieces& pieces, const at::Tensor& tensor) { add(pieces, tensor, false, true); }
   void change(Pieces& pieces, const at::Tensor& tensor) { add(pieces, tensor, true, true); }
@@ -78,7 +83,7 @@ class Memory {
     if (!tensor.defined() || tensor.numel() == 0) {
       return;
     }
-    WEFT_CHECK(tensor.device().is_cpu());
+    WEFT_CHECK(tensor.device().is_cpu() || on_devices_);
     if (tensor.is_contiguous()) {
       pieces.add(tensor.data_ptr(), tensor.nbytes());
       return;
@@ -91,6 +96,7 @@ class Memory {
     packed_.push_back({.tensor = tensor, .buffer = buffer, .written = is_written});
   }
 
+  bool on_devices_ = false;
   std::vector<Packed> packed_;
 };
 
@@ -129,8 +135,8 @@ class TensorTransfer final : public Transfer {
 std::string wanted_path(const Rendezvous& rendezvous) {
   const char* text = std::getenv("WEFT_COMM");  // NOLINT(concurrency-mt-unsafe): nobody sets it
   const std::string path = rendezvous.path.empty() && text != nullptr ? text : rendezvous.path;
-  require(path.empty() || path == "shm" || path == "gloo",
-          "WEFT_COMM={}: ranks can talk by shm or gloo", path);
+  require(path.empty() || path == "shm" || path == "gloo" || path == "nccl",
+          "WEFT_COMM={}: ranks can talk by shm, gloo or nccl", path);
   return path;
 }
 
@@ -189,6 +195,9 @@ void Communicator::Impl::meet() {
 }
 
 std::unique_ptr<Channel> Communicator::Impl::connect(const Members& members) {
+  if (wanted == "nccl") {
+    return make_nccl_channel(host->store(), members);
+  }
   if (wanted != "gloo" && share_a_host(members.ranks)) {
     if (auto shared = make_shm_channel(host->store(), members)) {
       return shared;
@@ -265,9 +274,9 @@ std::string_view Communicator::path(int group) const {
 }
 
 void Communicator::all_reduce(int group, const at::Tensor& tensor, ReduceOp op) {
-  Memory memory;
-  Pieces pieces;
   Channel* channel = impl_->channel(group);
+  Memory memory(channel);
+  Pieces pieces;
   if (channel == nullptr || tensor.numel() == 0) {
     return;
   }
@@ -278,7 +287,8 @@ void Communicator::all_reduce(int group, const at::Tensor& tensor, ReduceOp op) 
 
 void Communicator::all_reduce(int group, const Tensors& from, const Tensors& to, ReduceOp op) {
   WEFT_CHECK(from.size() == to.size());
-  Memory memory;
+  Channel* channel = impl_->channel(group);
+  Memory memory(channel);
   Pieces source;
   Pieces target;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -288,7 +298,6 @@ void Communicator::all_reduce(int group, const Tensors& from, const Tensors& to,
     memory.read(source, from[i]);
     memory.write(target, to[i]);
   }
-  Channel* channel = impl_->channel(group);
   if (channel != nullptr && source.bytes() > 0) {
     named("all_reduce", [&] { channel->all_reduce(source, target, dtype_of(from[0]), op); });
   } else if (!(source == target)) {
@@ -313,7 +322,8 @@ void Communicator::reduce_scatter(int group, const std::vector<Tensors>& parts, 
                                   ReduceOp op) {
   const Members& members = impl_->groups[group].members;
   WEFT_CHECK(static_cast<int>(parts.size()) == members.count());
-  Memory memory;
+  Channel* channel = impl_->channel(group);
+  Memory memory(channel);
   std::vector<Pieces> send(parts.size());
   Pieces target;
   for (std::size_t i = 0; i < to.size(); ++i) {
@@ -324,7 +334,6 @@ void Communicator::reduce_scatter(int group, const std::vector<Tensors>& parts, 
       memory.read(send[m], parts[m][i]);
     }
   }
-  Channel* channel = impl_->channel(group);
   if (channel != nullptr && !to.empty()) {
     named("reduce_scatter", [&] { channel->reduce_scatter(send, target, dtype_of(to[0]), op); });
     memory.unpack();
@@ -354,7 +363,7 @@ void Communicator::all_gather(int group, const Tensors& from, const std::vector<
   if (channel == nullptr) {
     return;
   }
-  Memory memory;
+  Memory memory(channel);
   Pieces out;
   std::vector<Pieces> in(to.size());
   for (const at::Tensor& tensor : from) {
@@ -394,7 +403,7 @@ void Communicator::exchange(int group, const std::vector<Tensors>& send,
   if (channel == nullptr) {
     return;
   }
-  Memory memory;
+  Memory memory(channel);
   std::vector<Pieces> out(n);
   std::vector<Pieces> in(n);
   for (std::size_t m = 0; m < n; ++m) {
@@ -413,9 +422,9 @@ void Communicator::exchange(int group, const std::vector<Tensors>& send,
 }
 
 void Communicator::broadcast(int group, int root, const at::Tensor& tensor) {
-  Memory memory;
-  Pieces pieces;
   Channel* channel = impl_->channel(group);
+  Memory memory(channel);
+  Pieces pieces;
   if (channel == nullptr || tensor.numel() == 0) {
     return;
   }
