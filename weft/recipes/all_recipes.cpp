@@ -93,7 +93,7 @@ void add_variants(Recipe recipe, const Task& task, std::vector<Recipe>& recipes)
     recipe.micro_batches = count;
     for (const int zero : {0, 1, 3}) {
       recipe.zero = zero;
-      for (const bool recompute : {false, true}) {
+      for (const char* recompute : {"none", "block"}) {
         recipe.recompute = recompute;
         for (const char* schedule : {"1f1b", "gpipe"}) {
           recipe.schedule = schedule;

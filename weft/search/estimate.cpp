@@ -139,7 +139,7 @@ struct Estimator::State {
     for (int l = first; l < end; ++l) {
       const LayerSums& layer = model.classes[model.class_of[l]];
       const LayerTimes& t = by_class[model.class_of[l]];
-      const bool again = recipe.recompute && model.repeated[l];
+      const bool again = recipe.recompute == "block" && model.repeated[l];
       stage.forward_s += t.forward_s;
       stage.backward_s += t.backward_s + (again ? t.forward_s : 0);
       // The first micro-batch moves its gradients instead of adding them.
