@@ -60,8 +60,8 @@ struct RecipePlan {
                                      const OpTable& ops);
 
 /// All recipes worth trying for a task: every dp·tp·pp that uses one device, all devices, the first
-/// host, or, of at most 16 devices, any number; zero 0/1/3, both recomputations, both schedules,
-/// every micro-batch count that divides sensibly.
+/// host, or, of at most 16 devices, any number; zero 0 to 3, no recomputation or that of blocks,
+/// both schedules, every micro-batch count that divides sensibly.
 [[nodiscard]] std::vector<Recipe> all_recipes(const Task& task, const Graph& forward);
 
 }  // namespace weft
