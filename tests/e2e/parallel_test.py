@@ -56,6 +56,14 @@ def other_mesh(stage, devices, axes):
     return change
 
 
+def rule(nodes, split):
+    """A rule in front of all others."""
+    def change(plan):
+        for stage in plan["stages"]:
+            stage["nodes"].insert(0, {"nodes": nodes, "split": split})
+    return change
+
+
 def listed(*orders):
     def change(plan):
         plan.update(schedule="listed", order=list(orders))
@@ -90,6 +98,7 @@ CASES = [
     (GPT, 2, "tp=2", ratios("tp", h=":0:1", n="/8:0:1", k="/8:0:1", r="/8:0:1", s=":1:0")),
     (LLAMA, 3, "tp=2", several(other_mesh(0, "0-2", [{"name": "tp", "size": 3}]),
                                ratios("tp", h=":2:1:1", n="/4:2:1:1", k="/4:2:1:1", r="/4:2:1:1"))),
+    (GPT, 2, "tp=2", rule("embed/wte", {"tp": "v:5:3"})),
     (MOE, 2, "dp=2,ep=2", ratios("ep", e=":3:1", b=":3:1")),
     # Combined.
     (GPT, 8, "dp=2,tp=2,pp=2,sp=1,zero=2,schedule=zb-h1", None),
