@@ -10,7 +10,7 @@ Call::Call(Importer& import, const FileNode& file_node)
 }
 
 bool Call::has(int i) const {
-  return i < inputs() && !node.inputs[static_cast<std::size_t>(i)].empty();
+  return i >= 0 && i < inputs() && !node.inputs[static_cast<std::size_t>(i)].empty();
 }
 
 Operand& Call::in(int i) const {
