@@ -107,6 +107,7 @@ TEST(ClusterFile, DevicesInFullAndOverrides) {
                                           .launch_s = 2e-6}));
   DeviceType half = find_device("T4")->type;
   half.memory_bytes = 8.0 * (1 << 30);
+  half.origins.exceptions["memory"] = Origin::spec;
   EXPECT_EQ(cluster.types[1], half);
 }
 
@@ -116,11 +117,11 @@ TEST(ClusterFile, LinksLeftOutComeFromTheCatalogue) {
               {"name": "b", "devices": [{"type": "mine", "flops": {"f32": 1e12},
                                          "memory": 1e9, "memory_bandwidth": 1e11}]}],
     "links": [{"between": ["a", "b"], "bandwidth": "7GB/s", "latency": "3us"}]})"));
-  EXPECT_DOUBLE_EQ(cluster.links[route(cluster, 0, 1)[0]].bandwidth, 150e9);
+  EXPECT_DOUBLE_EQ(cluster.links[route(cluster, 0, 1)[0]].bandwidth, 0.77 * 150e9);
   const std::vector<int> path = route(cluster, 0, 2);
   ASSERT_EQ(path.size(), 3U);
   EXPECT_DOUBLE_EQ(cluster.links[path[2]].bandwidth, 7e9);  // a lone device: as fast as its host
-  EXPECT_DOUBLE_EQ(latency(cluster, 0, 2), 2.5e-6 + 3e-6);
+  EXPECT_DOUBLE_EQ(latency(cluster, 0, 2), 3.3e-6 + 3e-6);
 }
 
 TEST(ClusterFile, ARingOfDevicesIsNotASwitch) {

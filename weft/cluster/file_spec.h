@@ -12,11 +12,6 @@
 
 namespace weft {
 
-struct Speed {
-  double bandwidth = 0;
-  double latency_s = 0;
-};
-
 struct DeviceGroup {
   DeviceType type;
   int count = 1;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/simulate/share_links.h"
 
 // Every device of the game has a communication lane, which its collectives enter in issue order,
 // and a transfer lane to each device it sends to. An exchange is numbered densely, so that the loop
@@ -29,6 +30,7 @@ struct StageInfo {
   std::vector<std::vector<int>> sent;   // by slot that owns storage: edges that send from it
   std::vector<std::vector<int>> group;  // [axis][game device of the stage]
   std::vector<int> groups;              // by axis
+  std::vector<double> issue_s;          // by game device of the stage
 };
 
 struct TransferInfo {
@@ -74,6 +76,13 @@ class Compiler {
       }
       out_.classes.push_back(std::move(stages_[s].classes));
     }
+    share_links(in_.cost, out_.game);
+    const auto slows = [](const Overlap& overlap) {
+      return overlap.compute_slowdown > 1 || overlap.communication_slowdown > 1;
+    };
+    if (std::ranges::none_of(out_.game.overlaps, slows)) {
+      out_.game.overlaps.clear();
+    }
     return std::move(out_);
   }
 
@@ -98,10 +107,15 @@ class Compiler {
                    .first = {},
                    .sent = std::vector<std::vector<int>>(part.slots.size()),
                    .group = {},
-                   .groups = {}};
+                   .groups = {},
+                   .issue_s = {}};
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
       out_.devices.push_back({.stage = s, .position = p});
+      const Cluster& cluster = in_.cost.cluster();
+      const DeviceType& type = cluster.types[cluster.devices[part.mesh.devices[p]].type];
+      info.issue_s.push_back(type.issue_s);
+      out_.game.overlaps.push_back({type.compute_slowdown, type.communication_slowdown});
       ++out_.game.lanes;  // lane d is the communication lane of device d
     }
     for (int axis = 0; axis < axis_count(part); ++axis) {
@@ -141,15 +155,29 @@ class Compiler {
     }
   }
 
+  // The pattern is that of the cost model until `share_links` numbers those that share something.
+  static void set_cost(Exchange& exchange, const Communication& cost) {
+    exchange.seconds = cost.seconds;
+    exchange.latency_s = cost.latency_s;
+    exchange.pattern = cost.pattern;
+    exchange.flow_bytes = cost.flow_bytes;
+  }
+
   void add_instances(int s, const Instruction& instruction, int i, int first_party) {
     const StageInfo& info = stages_[s];
     for (int m = -1; m < micro_batches_; ++m) {
       const int variant = variants_.of_micro_batch[m + 1];
       const double bytes = info.durations.collective_bytes[variant][i];
-      // No bytes: the instruction does not run with this many samples.
-      const double seconds = bytes > 0 ? exchanges_.collective(s, instruction, bytes) : 0;
-      for (int g = 0; g < info.groups[instruction.axis]; ++g) {
-        out_.game.exchanges.push_back({.party = first_party + g, .seconds = seconds});
+      const int groups = info.groups[instruction.axis];
+      const bool folded = info.devices.size() < in_.program.stages[s].mesh.devices.size();
+      for (int g = 0; g < groups; ++g) {
+        // No bytes: the instruction does not run with this many samples.
+        out_.game.exchanges.push_back({.party = first_party + g});
+        if (bytes > 0) {
+          set_cost(out_.game.exchanges.back(),
+                   folded ? exchanges_.collective(s, instruction, bytes)
+                          : exchanges_.collective(s, instruction, bytes, g));
+        }
       }
     }
   }
@@ -162,6 +190,8 @@ class Compiler {
     TransferInfo info{
         .first = static_cast<int>(out_.game.exchanges.size()), .senders = {}, .lanes = {}};
     std::vector<int> parties;
+    const bool whole = receivers.size() != in_.program.stages[edge.to_stage].mesh.devices.size() ||
+                       stages_[edge.from_stage].devices.size() != from.mesh.devices.size();
     for (std::size_t r = 0; r < receivers.size(); ++r) {
       Party party{.lanes = {}, .arrivals = 1, .devices = {receivers[r]}};
       info.senders.push_back(senders(e, receivers[r]));
@@ -175,10 +205,11 @@ class Compiler {
       parties.push_back(add_party(std::move(party)));
     }
     for (int m = 0; m < (edge.each_micro_batch ? micro_batches_ : 1); ++m) {
-      const double seconds =
-          exchanges_.transfer(e, samples_in(in_.program, edge.each_micro_batch ? m : -1));
-      for (const int party : parties) {
-        out_.game.exchanges.push_back({.party = party, .seconds = seconds});
+      const std::int64_t samples = samples_in(in_.program, edge.each_micro_batch ? m : -1);
+      for (std::size_t r = 0; r < parties.size(); ++r) {
+        const DeviceId to = in_.program.stages[edge.to_stage].mesh.devices[r];
+        out_.game.exchanges.push_back({.party = parties[r]});
+        set_cost(out_.game.exchanges.back(), exchanges_.transfer(e, samples, whole ? -1 : to));
       }
     }
     transfers_.push_back(std::move(info));
@@ -214,6 +245,7 @@ class Compiler {
   void wait_for(Walk& walk, const IssuedInstruction& at);
   void free_sent(Walk& walk, const IssuedInstruction& at);
   void run(Walk& walk, const IssuedInstruction& at, int i);
+  void issue(Walk& walk, Move next) const;
 
   [[nodiscard]] int transfer_id(int edge, int receiver, int micro_batch) const {
     const TransferInfo& info = transfers_[edge];
@@ -263,10 +295,12 @@ void Compiler::begin_collective(Walk& walk, const IssuedInstruction& at, int i) 
     }
     exchange = over_all_[ordinal];
     const int variant = variants_.of_micro_batch[at.micro_batch + 1];
-    const double seconds = exchanges_.collective(walk.stage, instruction,
-                                                 walk.info.durations.collective_bytes[variant][i]);
-    double& longest = out_.game.exchanges[exchange].seconds;
-    longest = std::max(longest, seconds);
+    const Communication& cost = exchanges_.collective(
+        walk.stage, instruction, walk.info.durations.collective_bytes[variant][i]);
+    Exchange& all = out_.game.exchanges[exchange];
+    if (cost.total_s() > all.latency_s + all.seconds) {
+      set_cost(all, cost);
+    }
   } else {
     exchange = walk.info.first[i] + (at.micro_batch + 1) * walk.info.groups[instruction.axis] +
                walk.info.group[instruction.axis][walk.member];
@@ -340,15 +374,25 @@ void Compiler::run(Walk& walk, const IssuedInstruction& at, int i) {
     seconds = summed != 0 ? duration.seconds : duration.first_seconds;
     summed = 1;
   }
-  if (!options_.keep_places && !walk.moves.empty() && walk.moves.back().kind == Move::Kind::run) {
-    walk.moves.back().seconds += seconds;
+  if (seconds > 0 || options_.keep_places) {
+    issue(walk, {.place = walk.place, .seconds = seconds});
+  }
+}
+
+// Adds a run, joined with one before it: the host issues both, the device runs one behind the
+// other.
+void Compiler::issue(Walk& walk, Move next) const {
+  next.issue_s = next.seconds > 0 ? walk.info.issue_s[walk.member] : 0;
+  next.behind_issue_s = next.issue_s + next.seconds;
+  if (options_.keep_places || walk.moves.empty() || walk.moves.back().kind != Move::Kind::run) {
+    walk.moves.push_back(next);
     return;
   }
-  walk.moves.push_back({.kind = Move::Kind::run,
-                        .exchange = -1,
-                        .lane = -1,
-                        .place = walk.place,
-                        .seconds = seconds});
+  Move& last = walk.moves.back();
+  last.behind_issue_s =
+      std::max(last.behind_issue_s + next.seconds, last.issue_s + next.behind_issue_s);
+  last.seconds += next.seconds;
+  last.issue_s += next.issue_s;
 }
 
 void Compiler::compile_device(int s, int member, const std::vector<IssuedInstruction>& issued) {

@@ -10,9 +10,10 @@
 //   slice, copy  reads and writes the local part; nothing if it is a view
 //   accumulate   reads both, writes one; the first time in a step it is moved (free) or read and
 //                written once
-//   collective   CostModel::collective_seconds of all groups of the axis, with the bytes of the
-//   device that has most send, recv   CostModel::transfer_seconds of the whole transfer between the
-//   two meshes
+//   collective   CostModel::collective with the bytes of the device that has most: of all groups of
+//                the axis where a device stands for its stage, else of each group
+//   send, recv   CostModel::transfer of the whole transfer between the two meshes, or of what one
+//                device receives
 
 namespace weft {
 namespace {
@@ -80,13 +81,16 @@ double compute_seconds(const SimulateInput& in, DeviceId device, const Instructi
   for (const SlotId slot : instruction.writes) {
     call.outputs.push_back(types(slot));
   }
-  return in.cost.kernel_seconds(device, arithmetic(call), op.cost(call));
+  return in.cost.kernel_seconds(
+      device, {.op_class = op_class(node.op), .dtype = arithmetic(call), .cost = op.cost(call)});
 }
 
 Duration duration(const SimulateInput& in, const StageProgram& stage, DeviceId device,
                   const Instruction& instruction, LocalTypes& types) {
   const auto copy_seconds = [&](double bytes) {
-    return in.cost.kernel_seconds(device, DType::f32, {.flops = 0, .bytes_moved = bytes});
+    return in.cost.kernel_seconds(device, {.op_class = OpClass::stream,
+                                           .dtype = DType::f32,
+                                           .cost = {.flops = 0, .bytes_moved = bytes}});
   };
   switch (instruction.opcode) {
     case Opcode::compute:
@@ -158,7 +162,7 @@ StageDurations stage_durations(const SimulateInput& in, int stage, const DeviceC
   return durations;
 }
 
-const ExchangeDurations::Groups& ExchangeDurations::groups(int stage, int axis) {
+const DeviceGroups& ExchangeDurations::groups(int stage, int axis) {
   const auto [entry, fresh] = groups_.try_emplace({axis == kAllDevices ? -1 : stage, axis});
   if (!fresh) {
     return entry->second;
@@ -180,12 +184,28 @@ const ExchangeDurations::Groups& ExchangeDurations::groups(int stage, int axis) 
   return entry->second;
 }
 
-double ExchangeDurations::collective(int stage, const Instruction& instruction, double bytes) {
+const Communication& ExchangeDurations::collective(int stage, const Instruction& instruction,
+                                                   double bytes) {
   const auto [entry, fresh] =
-      collectives_.try_emplace({stage, instruction.axis, instruction.collective, bytes}, 0);
+      collectives_.try_emplace({stage, instruction.axis, instruction.collective, bytes, -1});
   if (fresh) {
     entry->second =
-        in_.cost.collective_seconds(instruction.collective, groups(stage, instruction.axis), bytes);
+        in_.cost.collective(instruction.collective, groups(stage, instruction.axis), bytes);
+  }
+  return entry->second;
+}
+
+const Communication& ExchangeDurations::collective(int stage, const Instruction& instruction,
+                                                   double bytes, int group) {
+  const DeviceGroups& all = groups(stage, instruction.axis);
+  if (all.size() == 1) {
+    return collective(stage, instruction, bytes);
+  }
+  const auto [entry, fresh] =
+      collectives_.try_emplace({stage, instruction.axis, instruction.collective, bytes, group});
+  if (fresh) {
+    const Algorithm best = collective(stage, instruction, bytes).algorithm;
+    entry->second = in_.cost.collective(instruction.collective, {all[group]}, bytes, best);
   }
   return entry->second;
 }
@@ -203,12 +223,16 @@ const std::vector<Piece>& ExchangeDurations::pieces(int edge, std::int64_t sampl
   return entry->second;
 }
 
-double ExchangeDurations::transfer(int edge, std::int64_t samples) {
-  const auto [entry, fresh] = transfers_.try_emplace({edge, samples}, 0);
+const Communication& ExchangeDurations::transfer(int edge, std::int64_t samples, DeviceId to) {
+  const auto [entry, fresh] = transfers_.try_emplace({edge, samples, to});
   if (fresh) {
     const Edge& e = in_.program.edges[edge];
     const TensorType& type = in_.program.stages[e.from_stage].slots[e.from_slot].type;
-    entry->second = in_.cost.transfer_seconds(pieces(edge, samples), element_bytes(type.dtype));
+    std::vector<Piece> moved = pieces(edge, samples);
+    if (to >= 0) {
+      std::erase_if(moved, [&](const Piece& piece) { return piece.to != to; });
+    }
+    entry->second = in_.cost.transfer(moved, element_bytes(type.dtype));
   }
   return entry->second;
 }
