@@ -58,7 +58,10 @@ def pytorch_child(name, variant, steps):
     torch.distributed.init_process_group("gloo")
     torch.manual_seed(0)
     module, inputs = HALVES[name][variant](torch)
-    module = torch.nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True)
+    parallel = torch.nn.parallel.DistributedDataParallel
+    # Masks and positions are the same everywhere; Gloo cannot send booleans.
+    parallel._set_params_and_buffers_to_ignore_for_model(module, [name for name, _ in module.named_buffers()])
+    module = parallel(module, gradient_as_bucket_view=True, broadcast_buffers=False)
     optimizer = torch.optim.AdamW(module.parameters(), lr=3e-4)
     seconds = []
     for _ in range(steps):

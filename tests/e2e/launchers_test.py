@@ -59,8 +59,9 @@ def by_variables(name, plan, dump, ranks):
 
 
 def torchrun(plan, dump):
+    # Torch 1.13 with Python 3.11 falls over its own default of --redirects and --tee.
     words = [sys.executable, "-m", "torch.distributed.run", "--no_python", "--nproc_per_node", "2", "--master_port",
-             free_port(), *worker_words(plan, dump)]
+             free_port(), "--redirects", "1", "--tee", "1", "--log_dir", dump + "-log", *worker_words(plan, dump)]
     done = subprocess.run(words, env=clean_environment(), capture_output=True, text=True, timeout=180)
     check("torchrun: ends well", done.returncode == 0, done.stdout + done.stderr)
     return losses_of(dump)

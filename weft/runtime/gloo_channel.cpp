@@ -56,11 +56,16 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host.starts_with("127.");
 }
 
+std::string environment(const char* name) {
+  const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return text == nullptr ? "" : text;
+}
+
 c10::intrusive_ptr<GlooOptions> gloo_options(const Rendezvous& rendezvous) {
   auto options = GlooOptions::create(milliseconds(rendezvous.timeout_s));
-  options->threads = 1;                                       // one collective of a group at a time
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe)
-  if (interface != nullptr && *interface != '\0') {
+  options->threads = 1;  // one collective of a group at a time
+  const std::string interface = environment("GLOO_SOCKET_IFNAME");
+  if (!interface.empty()) {
     options->devices.push_back(Gloo::createDeviceForInterface(interface));
   } else if (is_loopback(rendezvous.host)) {
     options->devices.push_back(Gloo::createDeviceForInterface("lo"));
@@ -73,14 +78,20 @@ c10::intrusive_ptr<GlooOptions> gloo_options(const Rendezvous& rendezvous) {
 class TcpStore final : public Store {
  public:
   explicit TcpStore(const Rendezvous& rendezvous) {
+    // torchrun hosts a store itself, which outlives its restarts of the workers.
+    const bool launcher_hosts = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(rendezvous.port);
-    options.isServer = rendezvous.rank == 0;
+    options.isServer = rendezvous.rank == 0 && !launcher_hosts;
     options.numWorkers = static_cast<std::size_t>(rendezvous.world);
     // The start of a job takes seconds; a rank that never comes should not hold the others for the
     // full timeout of a step.
     options.timeout = milliseconds(rendezvous.timeout_s);
     store_ = c10::make_intrusive<c10d::TCPStore>(rendezvous.host, options);
+    if (launcher_hosts) {
+      store_ = c10::make_intrusive<c10d::PrefixStore>(
+          "attempt " + environment("TORCHELASTIC_RESTART_COUNT"), store_);
+    }
   }
   void set(const std::string& key, const std::string& value) override {
     guarded([&] { store_->set("weft/" + key, {value.begin(), value.end()}); });
