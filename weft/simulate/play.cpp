@@ -73,6 +73,7 @@ class Player {
         lanes_(static_cast<std::size_t>(game.lanes)),
         devices_(game.devices.size()),
         exchanges_(game.exchanges.size()),
+        load_(game.resources.size(), 0),
         fair_share_(game.resources) {
     for (std::size_t i = 0; i < game.exchanges.size(); ++i) {
       const Party& party = game.parties[game.exchanges[i].party];
@@ -278,6 +279,23 @@ class Player {
     state.job.since_s = now_s_;
     state.job.speed = 0;
     flowing_.push_back(id);
+    begun_.push_back(id);
+    add_load(id, 1);
+  }
+
+  // Most of the time nobody is in anybody's way. So what every flow would take alone is added up by
+  // link, and rates are only worked out while some link has more asked of it than it can carry.
+  void add_load(int id, double sign) {
+    constexpr double kRounding = 1e-9;
+    const Exchange& exchange = game_.exchanges[id];
+    const double most = exchange.flow_bytes / exchange.seconds;
+    for (const Use& use : game_.patterns[exchange.pattern]) {
+      double& load = load_[use.resource];
+      const double limit = game_.resources[use.resource] * (1 + kRounding);
+      overloaded_ -= load > limit ? 1 : 0;
+      load += sign * use.flows * most;
+      overloaded_ += load > limit ? 1 : 0;
+    }
     flows_changed_ = true;
   }
 
@@ -288,7 +306,7 @@ class Player {
     exchanges_[id].job.active = false;
     if (exchange.pattern >= 0 && exchange.seconds > 0) {
       flowing_.erase(std::ranges::find(flowing_, id));
-      flows_changed_ = true;
+      add_load(id, -1);
     }
     for (const int lane : party.lanes) {
       Queue& queue = lanes_[lane];
@@ -310,6 +328,17 @@ class Player {
 
   void share_links() {
     flows_changed_ = false;
+    if (overloaded_ == 0) {
+      for (const int id : shared_ ? flowing_ : begun_) {
+        exchanges_[id].share = 1;
+        set_exchange_speed(id);
+      }
+      shared_ = false;
+      begun_.clear();
+      return;
+    }
+    shared_ = true;
+    begun_.clear();
     flows_.clear();
     for (const int id : flowing_) {
       const Exchange& exchange = game_.exchanges[id];
@@ -376,6 +405,10 @@ class Player {
   std::vector<int> dirty_devices_;
   std::vector<int> fresh_;    // exchanges that have just started
   std::vector<int> flowing_;  // exchanges that share links, in order of their start
+  std::vector<int> begun_;    // those of them that have just begun to flow
+  std::vector<double> load_;  // by resource: bytes/s if everybody had all it could take
+  int overloaded_ = 0;        // resources with more load than they can carry
+  bool shared_ = false;       // somebody has less than it could take
   std::vector<Flow> flows_;
   bool flows_changed_ = false;
   FairShare fair_share_;
