@@ -7,9 +7,10 @@ within 2 % of the prediction.
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
+
+from verified import is_planned, is_same, report
 
 BIN = sys.argv[1]
 GPT = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1,attn_dropout=0.1,tied=1"
@@ -123,44 +124,28 @@ CASES = [
 ]
 
 
-def run(*words):
-    done = subprocess.run([os.path.join(BIN, "weft"), *words], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr.strip()
-
-
 def check(model, devices, recipe, change, folder):
     words = f"{recipe},micro-batches={MICRO_BATCHES}"
     title = f"{model.split(':')[0]} {words}" + (" changed by hand" if change else "")
     path = os.path.join(folder, "plan.json")
     optimizer = ["--optimizer", "sgd"] if model is RESNET else ["--clip", "0.5"]
-    code, _, said = run("plan", model, "--cluster", f"local:{devices}", "--batch", str(BATCH), *optimizer, "--recipe", words,
-                        "--dtype", "f64", "-o", path, "-q")
-    if code == 0 and change:
+    if not is_planned(BIN, title, model, "--cluster", f"local:{devices}", "--batch", str(BATCH), *optimizer, "--recipe", words,
+                      "--dtype", "f64", "-o", path):
+        return False
+    if change:
         with open(path) as file:
             plan = json.load(file)
         change(plan)
         with open(path, "w") as file:
             json.dump(plan, file)
-    if code == 0:
-        code, out, said = run("verify", path, "--steps", "3", "--json")
-    if code not in (0, 1) or not out:
-        print(f"FAIL {title}: exit {code}: {said[:400]}", flush=True)
-        return False
-    answer = json.loads(out)
-    predicted, measured = answer["peak_memory_bytes"]["predicted"], answer["peak_memory_bytes"]["measured"]
-    off = max(abs(p - m) / max(m, 1) for p, m in zip(predicted, measured))
-    good = answer["equal"] and off <= 0.02
-    print(f"{'ok  ' if good else 'FAIL'} {title}: loss error {answer['loss_error']:.1e}, gradient error "
-          f"{answer['gradient_error']['worst']:.1e}, memory off by {100 * off:.2f} %", flush=True)
-    return good
+    return is_same(BIN, title, path, "--steps", "3")
 
 
 def main():
     chosen = sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
         good = [check(*case, folder) for i, case in enumerate(CASES) if not chosen or str(i) in chosen]
-    print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
-    return 0 if all(good) else 1
+    return report(good)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,14 @@
 // Random models under random plans: any splits that the ops allow, with any ratios and empty parts,
 // any weight modes, recomputation, cuts into stages, meshes (also shared ones), schedules and
 // micro-batches. The losses of several steps, and so all gradients, are those of one device.
-#include "weft/kernels/torch_headers.h"
-
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <random>
 
+#include "train.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/ops/builder.h"
-#include "weft/program/check.h"
-#include "weft/program/lower.h"
-#include "weft/runtime/executor.h"
-#include "weft/runtime/ranks_as_threads.h"
 
 namespace weft {
 namespace {
@@ -23,7 +17,8 @@ constexpr std::int64_t kTokens = 3;
 constexpr std::int64_t kHidden = 12;
 constexpr std::int64_t kInner = 8;
 constexpr std::int64_t kClasses = 5;
-constexpr int kSteps = 3;
+constexpr TinyData kData{.tokens = kTokens, .features = kHidden, .classes = kClasses};
+constexpr TinyRun kRun{.steps = 3, .learning_rate = 0.02};
 constexpr int kMostDevices = 4;
 
 class Random {
@@ -249,44 +244,6 @@ Plan random_plan(Random& random, const Graph& forward, const OpTable& ops) {
   return plan;
 }
 
-SampleBatch batch_of_step(int step, std::int64_t samples) {
-  SampleBatch batch;
-  batch.samples = samples;
-  batch.counted = samples * kTokens;
-  for (std::int64_t i = 0; i < samples * kTokens * kHidden; ++i) {
-    batch.features.push_back(static_cast<float>(std::sin(0.7 * static_cast<double>(i + step))));
-  }
-  for (std::int64_t i = 0; i < samples * kTokens; ++i) {
-    batch.labels.push_back((i * i + step) % kClasses);
-  }
-  return batch;
-}
-
-std::vector<double> train(const Graph& forward, const Plan& plan, const OpTable& ops) {
-  const Graph training = training_graph(forward, plan.optimizer, ops);
-  const Program program = lower(training, plan, ops);
-  for (const std::string& wrong : violations(program, training, ops)) {
-    ADD_FAILURE() << wrong;
-  }
-  const std::vector<DeviceId> devices = used_devices(plan);
-  std::vector<double> losses(kSteps, 0);
-  run_ranks(static_cast<int>(devices.size()), [&](Communicator& communicator) {
-    Executor executor(
-        {.program = program, .graph = training, .ops = ops, .devices = devices, .seed = 3},
-        communicator);
-    executor.initialise();
-    for (int step = 1; step <= kSteps; ++step) {
-      const SampleBatch batch = batch_of_step(step, plan.batch);
-      const StepResult result =
-          executor.run_step({.step = step, .learning_rate = 0.02, .batch = &batch});
-      if (executor.reports_loss()) {
-        losses[static_cast<std::size_t>(step - 1)] = result.loss.value();
-      }
-    }
-  });
-  return losses;
-}
-
 Plan on_one_device(const Plan& plan, const Graph& forward) {
   Plan one = plan;
   StagePlan stage{.mesh = {.devices = {0}, .axes = {}},
@@ -319,11 +276,9 @@ TEST_P(RandomPlans, TrainTheModelOfOneDevice) {
   const OpTable ops = builtin_ops();
   const auto [forward, plan] = random_case(GetParam(), ops);
   SCOPED_TRACE(format_plan(plan));
-  const std::vector<double> expected = train(forward, on_one_device(plan, forward), ops);
-  const std::vector<double> actual = train(forward, plan, ops);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_NEAR(actual[i], expected[i], 1e-9 * std::abs(expected[i])) << "step " << i + 1;
-  }
+  const Graph training = training_graph(forward, plan.optimizer, ops);
+  expect_equal(train(training, plan, ops, kData, kRun),
+               train(training, on_one_device(plan, forward), ops, kData, kRun));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, testing::Range(1U, kSeeds + 1));

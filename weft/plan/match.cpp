@@ -1,10 +1,10 @@
 // Rules of a plan: which one counts for a name, and what it says.
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <numeric>
 
 #include "weft/base/error.h"
+#include "weft/base/take.h"
 #include "weft/plan/plan.h"
 
 namespace weft {
@@ -12,23 +12,8 @@ namespace {
 
 constexpr std::int64_t kLargestNumber = 1'000'000;  // keeps products of a unit and ratios small
 
-/// Takes a number of at most kLargestNumber off the front of the text; nothing if there is none.
-std::optional<std::int64_t> take_number(std::string_view& text) {
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0 || number > kLargestNumber) {
-    return std::nullopt;
-  }
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
-bool take(std::string_view& text, char c) {
-  if (text.empty() || text.front() != c) {
-    return false;
-  }
-  text.remove_prefix(1);
-  return true;
+bool is_small(const std::optional<std::int64_t>& number) {
+  return number && *number <= kLargestNumber;
 }
 
 /// Ratios without a common divisor; none if all are the same.
@@ -48,9 +33,10 @@ std::vector<std::int64_t> lowest_terms(std::vector<std::int64_t> ratios) {
 std::optional<Split> parse_split(std::string_view text) {
   if (take(text, '+')) {
     const std::optional<std::int64_t> set = take_number(text);
-    return set && text.empty() ? std::optional(Split{.kind = Split::Kind::linear,
-                                                     .linear_set = static_cast<int>(*set)})
-                               : std::nullopt;
+    return is_small(set) && text.empty()
+               ? std::optional(
+                     Split{.kind = Split::Kind::linear, .linear_set = static_cast<int>(*set)})
+               : std::nullopt;
   }
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0) {
     return std::nullopt;
@@ -59,7 +45,7 @@ std::optional<Split> parse_split(std::string_view text) {
   text.remove_prefix(1);
   if (take(text, '/')) {
     const std::optional<std::int64_t> unit = take_number(text);
-    if (!unit || *unit < 1) {
+    if (!is_small(unit) || *unit < 1) {
       return std::nullopt;
     }
     split.unit = *unit;
@@ -67,7 +53,7 @@ std::optional<Split> parse_split(std::string_view text) {
   std::int64_t sum = 0;
   while (take(text, ':')) {
     const std::optional<std::int64_t> ratio = take_number(text);
-    if (!ratio) {
+    if (!is_small(ratio)) {
       return std::nullopt;
     }
     split.ratios.push_back(*ratio);

@@ -1,9 +1,9 @@
-// Which stages share a mesh, and the order of micro-batches on it.
+// The order of micro-batches on a mesh, and the names of orders.
 #include <algorithm>
-#include <charconv>
-#include <set>
+#include <limits>
 
 #include "weft/base/error.h"
+#include "weft/base/take.h"
 #include "weft/plan/plan.h"
 
 namespace weft {
@@ -11,55 +11,22 @@ namespace {
 
 constexpr std::int64_t kMostEntries = 10'000'000;
 
-/// A number at the front of the text; -1 if there is none.
-int take_number(std::string_view& text) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) {
-    return -1;
-  }
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
 OrderEntry parse_entry(std::string_view word) {
-  OrderEntry entry{.phase = word.front()};
+  constexpr std::int64_t kNone = std::numeric_limits<int>::max();  // more than any plan has
   std::string_view rest = word.substr(1);
-  entry.micro_batch = take_number(rest);
-  if (!rest.empty() && rest.front() == '.') {
-    rest.remove_prefix(1);
-    entry.chunk = take_number(rest);
-  }
-  const bool known = entry.phase == 'F' || entry.phase == 'B' || entry.phase == 'W';
-  require(known && entry.micro_batch >= 0 && entry.chunk >= 0 && rest.empty(),
+  const std::int64_t micro_batch = take_number(rest).value_or(kNone);
+  const std::int64_t chunk = take(rest, '.') ? take_number(rest).value_or(kNone) : 0;
+  const bool known = word[0] == 'F' || word[0] == 'B' || word[0] == 'W';
+  require(known && micro_batch < kNone && chunk < kNone && rest.empty(),
           "'{}' is no entry of an order; write F, B or W, a micro-batch and, if the mesh has "
           "several stages, which of them: F3, B0.1",
           word);
-  return entry;
+  return {.phase = word[0],
+          .micro_batch = static_cast<int>(micro_batch),
+          .chunk = static_cast<int>(chunk)};
 }
 
 }  // namespace
-
-std::vector<PlanMesh> meshes(const Plan& plan) {
-  std::vector<PlanMesh> result;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const Mesh& mesh = plan.stages[s].mesh;
-    auto it = std::ranges::find(result, mesh, &PlanMesh::mesh);
-    if (it == result.end()) {
-      it = result.insert(it, PlanMesh{.mesh = mesh, .stages = {}});
-    }
-    it->stages.push_back(static_cast<int>(s));
-  }
-  return result;
-}
-
-std::vector<DeviceId> used_devices(const Plan& plan) {
-  std::set<DeviceId> devices;
-  for (const StagePlan& stage : plan.stages) {
-    devices.insert(stage.mesh.devices.begin(), stage.mesh.devices.end());
-  }
-  return {devices.begin(), devices.end()};
-}
 
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names = {"gpipe", "1f1b",        "zb-h1", "zb-h2",

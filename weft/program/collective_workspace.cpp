@@ -1,9 +1,8 @@
 // Which bytes go where in a collective, and the buffers it needs. The communicator allocates
 // exactly these: formula and allocation both follow `exchange_of` and `is_one_run`.
 //
-//   all_reduce      none: tensors are added where they lie, through windows of the communicator
-//   that
-//                   are no tensor memory
+//   all_reduce      none: tensors are added where they lie, through windows of the communicator,
+//                   which are no tensor memory
 //   others          pieces that are one run of memory are sent from the read tensor and received
 //                   into the written one; the rest is packed into a buffer of its size. A
 //                   reduce_scatter adds its own part too from one run.

@@ -24,8 +24,7 @@ bool is_weight_gradient(const Lowering& l, NodeId n) {
   return is_gradient(l, n) && node.role == Role::weight_grad &&
          std::ranges::all_of(node.outputs, [&](ValueId v) {
            return std::ranges::all_of(l.users[v], [&](NodeId user) {
-             return l.graph.nodes[user].role == Role::update || !is_gradient(l, user) ||
-                    is_weight_gradient(l, user);
+             return !is_gradient(l, user) || is_weight_gradient(l, user);
            });
          });
 }

@@ -37,7 +37,8 @@ const Placements* stored_beside(const Lowering& l, const std::string& name, int 
 Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements& used) {
   const StagePlan& plan = l.plan.stages[stage];
   const Value& value = l.graph.values[parameter];
-  Home home{.used = used, .stored = used, .summed = used, .update = used};
+  Home home{
+      .used = used, .stored = used, .summed = Placements(used.size(), partial()), .update = used};
   if (const Placements* stored = stored_beside(l, value.name, l.mesh_of[stage]);
       stored != nullptr) {
     home.stored = *stored;
@@ -48,7 +49,6 @@ Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements
       continue;
     }
     const WeightMode mode = weight_mode(plan, value.name, plan.mesh.axes[a].name);
-    home.summed[a] = partial();
     if (mode == WeightMode::zero3) {
       home.stored[a] = shard(0);
     }
@@ -162,9 +162,7 @@ Placements accumulator(const Lowering& l, ValueId sum, const std::vector<Placeme
       along.push_back(t[a]);
     }
     result.push_back(sum_placement(along, home != nullptr ? home->update[a] : replicate()));
-    const bool split_at_once = home != nullptr && home->summed[a].kind == Placement::Kind::shard &&
-                               home->summed[a] != home->used[a];
-    if (split_at_once && result.back().kind == Placement::Kind::partial) {
+    if (home != nullptr && result.back() == partial()) {
       result.back() = home->summed[a];
     }
   }

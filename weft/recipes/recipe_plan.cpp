@@ -4,6 +4,7 @@
 
 #include "weft/base/error.h"
 #include "weft/graph/blocks.h"
+#include "weft/ops/one_pass.h"
 #include "weft/recipes/node_rules.h"
 #include "weft/recipes/node_splits.h"
 #include "weft/recipes/recipes.h"
@@ -159,22 +160,11 @@ void recompute_blocks(const Graph& forward, std::vector<StagePlan>& stages) {
 // Nodes without a product: norms, activations, sums. They cost a pass over memory each.
 void recompute_cheap_nodes(const Graph& forward, const OpTable& ops,
                            std::vector<StagePlan>& stages) {
-  constexpr double kFlopsPerElement = 64;
   std::vector<std::string> patterns;
   for (const Node& node : forward.nodes) {
-    if (!is_ruled(node) || node.outputs.empty()) {
-      continue;
-    }
-    OpCall call = call_of(forward, node);
-    for (TensorTypes* types : {&call.inputs, &call.outputs}) {
-      for (TensorType& type : *types) {
-        type = bind(type, 1);
-      }
-    }
-    const auto elements = static_cast<double>(call.outputs[0].elements());
     const std::string pattern = layer_pattern(node.name);
-    if (pattern.find('*') != std::string::npos && elements > 1 &&
-        find_op(ops, node.op).cost(call).flops <= kFlopsPerElement * elements &&
+    const bool of_block = pattern.find('*') != std::string::npos;
+    if (is_ruled(node) && of_block && costs_one_pass(ops, forward, node) &&
         std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) {
       patterns.push_back(pattern);
     }

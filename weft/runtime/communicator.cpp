@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "weft/kernels/run_kernel.h"
 #include "weft/runtime/channel.h"
 #include "weft/runtime/gloo_channel.h"
 #include "weft/runtime/nccl_channel.h"
@@ -28,28 +29,6 @@ auto named(const std::string& what, const Function& function) {
     return function();
   } catch (const PeerError& error) {
     throw PeerError(fmt::format("{} failed: {}", what, error.what()));
-  }
-}
-
-DType dtype_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kDouble:
-      return DType::f64;
-    case at::kFloat:
-      return DType::f32;
-    case at::kBFloat16:
-      return DType::bf16;
-    case at::kHalf:
-      return DType::f16;
-    case at::kLong:
-      return DType::i64;
-    case at::kInt:
-      return DType::i32;
-    case at::kByte:
-      return DType::u8;
-    default:
-      throw Error(Blame::bug, fmt::format("bug in weft: ranks cannot add tensors of {}",
-                                          c10::toString(tensor.scalar_type())));
   }
 }
 
@@ -274,15 +253,7 @@ std::string_view Communicator::path(int group) const {
 }
 
 void Communicator::all_reduce(int group, const at::Tensor& tensor, ReduceOp op) {
-  Channel* channel = impl_->channel(group);
-  Memory memory(channel);
-  Pieces pieces;
-  if (channel == nullptr || tensor.numel() == 0) {
-    return;
-  }
-  memory.change(pieces, tensor);
-  named("all_reduce", [&] { channel->all_reduce(pieces, pieces, dtype_of(tensor), op); });
-  memory.unpack();
+  all_reduce(group, Tensors{tensor}, Tensors{tensor}, op);
 }
 
 void Communicator::all_reduce(int group, const Tensors& from, const Tensors& to, ReduceOp op) {
@@ -299,7 +270,8 @@ void Communicator::all_reduce(int group, const Tensors& from, const Tensors& to,
     memory.write(target, to[i]);
   }
   if (channel != nullptr && source.bytes() > 0) {
-    named("all_reduce", [&] { channel->all_reduce(source, target, dtype_of(from[0]), op); });
+    named("all_reduce",
+          [&] { channel->all_reduce(source, target, dtype_of(from[0].scalar_type()), op); });
   } else if (!(source == target)) {
     for (std::size_t i = 0; i < from.size(); ++i) {
       to[i].copy_(from[i]);
@@ -335,7 +307,8 @@ void Communicator::reduce_scatter(int group, const std::vector<Tensors>& parts, 
     }
   }
   if (channel != nullptr && !to.empty()) {
-    named("reduce_scatter", [&] { channel->reduce_scatter(send, target, dtype_of(to[0]), op); });
+    named("reduce_scatter",
+          [&] { channel->reduce_scatter(send, target, dtype_of(to[0].scalar_type()), op); });
     memory.unpack();
     return;
   }
