@@ -15,6 +15,7 @@
 #include "weft/program/lower.h"
 #include "weft/runtime/executor.h"
 #include "weft/runtime/ranks_as_threads.h"
+#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 namespace {
@@ -47,8 +48,7 @@ Graph model_with_statistic(const OpTable& ops, double dropout) {
   b.set_role(Role::forward);
   const ValueId dropped = dropout > 0 ? b.emit("dropout", {x}, {{"p", dropout}}, "drop") : x;
   const ValueId logits = b.emit("linear", {dropped, w}, {}, "linear");
-  graph.loss = b.emit("cross_entropy", {logits, labels, inv_count},
-                      {{"ignore", std::int64_t{-100}}}, "loss");
+  graph.loss = ops::cross_entropy(b, logits, labels, inv_count, "loss");
   return graph;
 }
 

@@ -9,6 +9,7 @@
 #include "train.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 namespace {
@@ -62,8 +63,7 @@ class RandomModel {
     }
     const ValueId logits =
         b_.emit("linear", {x_, weight("head/w", {kClasses, kHidden})}, {}, "head/logits");
-    graph_.loss = b_.emit("cross_entropy", {logits, labels, inv_count},
-                          {{"ignore", std::int64_t{-100}}}, "head/loss");
+    graph_.loss = ops::cross_entropy(b_, logits, labels, inv_count, "head/loss");
     return graph_;
   }
 

@@ -15,7 +15,8 @@
 // doubling      all_reduce: log2 n phases; in phase i all of V goes to the member whose number
 //               differs in bit i. What exceeds a power of 2 hands its part in before and gets the
 //               result behind.
-// pairs         all_to_all: n - 1 steps, every ordered pair carries V / n.
+// pairs         all_to_all: n - 1 steps, every ordered pair carries V / n. shift: one step, V to the
+//               next member.
 
 #include "weft/cost/collective.h"
 
@@ -130,6 +131,14 @@ double put_pairs(LinkLoader& loader, const Group& group) {
     }
   }
   return (n - 1) * hop_s;
+}
+
+double put_shift(LinkLoader& loader, const Group& group) {
+  double hop_s = 0;
+  for (std::size_t i = 0; i < group.size() && group.size() > 1; ++i) {
+    hop_s = std::max(hop_s, loader.put(group[i], group[(i + 1) % group.size()], 1));
+  }
+  return hop_s;
 }
 
 // One phase: the latency of the slowest group.
@@ -328,6 +337,11 @@ std::vector<Traffic> collective_traffic(CollectiveKind kind, const DeviceGroups&
   if (kind == CollectiveKind::all_to_all) {
     found.push_back(in_one_phase(Algorithm::pairs, groups, loader, 1 / n,
                                  [&](const Group& group) { return put_pairs(loader, group); }));
+    return found;
+  }
+  if (kind == CollectiveKind::shift) {
+    found.push_back(in_one_phase(Algorithm::pairs, groups, loader, 1,
+                                 [&](const Group& group) { return put_shift(loader, group); }));
     return found;
   }
   const double hop = rounds * (n - 1) / n;

@@ -201,6 +201,7 @@ TEST(Collective, RingOfTwo) {
   EXPECT_DOUBLE_EQ(cost.collective_seconds(reduce_scatter, {{0, 1}}, 100e6), 2e-6 + 5e-3);
   EXPECT_DOUBLE_EQ(cost.collective_seconds(all_to_all, {{0, 1}}, 100e6), 2e-6 + 5e-3);
   EXPECT_EQ(cost.collective_seconds(slice, {{0, 1}}, 100e6), 0);
+  EXPECT_DOUBLE_EQ(cost.collective_seconds(CollectiveKind::shift, {{0, 1}}, 100e6), 2e-6 + 10e-3);
 }
 
 TEST(Collective, RingOfFour) {

@@ -46,6 +46,9 @@ Phase phase_of(const Lowering& l, NodeId node) {
 }
 
 void StageEmitter::emit_node(NodeId n) {
+  if (l_.ring_axis[n] >= 0) {
+    return emit_ring(n);
+  }
   const Node& node = l_.graph.nodes[n];
   const NodePlacement& placed = l_.placement[n];
   Instruction instruction{.opcode = Opcode::compute, .node = n};

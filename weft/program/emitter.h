@@ -58,6 +58,10 @@ class StageEmitter {
   void emit_gradients(bool (*wanted)(const Lowering&, NodeId));
   void find_recomputed();
 
+  // emit_ring.cpp
+  void emit_ring(NodeId n);
+  [[nodiscard]] std::vector<SlotId> shift(const std::vector<SlotId>& slots, int axis);
+
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
   SlotId synchronised(ValueId sum);

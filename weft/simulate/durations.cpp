@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/program/local_call.h"
 
 // What each instruction costs:
 //   compute      the op's own cost with the local types; nothing if all its outputs are views
@@ -74,13 +75,8 @@ double compute_seconds(const SimulateInput& in, DeviceId device, const Instructi
   if (gives_views(op, instruction.writes.size())) {
     return 0;
   }
-  OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs};
-  for (const SlotId slot : instruction.reads) {
-    call.inputs.push_back(types(slot));
-  }
-  for (const SlotId slot : instruction.writes) {
-    call.outputs.push_back(types(slot));
-  }
+  const OpCall call =
+      local_call(in.graph, instruction, [&](SlotId slot) { return types(slot); });
   return in.cost.kernel_seconds(
       device, {.op_class = op_class(node.op), .dtype = arithmetic(call), .cost = op.cost(call)});
 }
