@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds weft, then plans and trains a small GPT on text, on two devices of this machine.
 #
-# The text is this repository's own documentation, byte by byte. With this budget one device, data parallelism and
-# ZeRO-1 do not fit, so the planner has to find something else; try MEMORY=8GiB or MEMORY=60MiB for another choice,
+# The text is this repository's own documentation, byte by byte. With this budget one device and data parallelism
+# do not fit, so the planner has to find something else; try MEMORY=8GiB or MEMORY=60MiB for another choice,
 # MEMORY=30MiB for a refusal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

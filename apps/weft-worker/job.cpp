@@ -22,15 +22,6 @@ void refuse(Blame blame, const std::string& what, const std::vector<std::string>
   }
 }
 
-std::vector<DeviceId> used_devices(const Plan& plan) {
-  std::vector<DeviceId> devices;
-  for (const StagePlan& stage : plan.stages) {
-    devices.insert(devices.end(), stage.mesh.devices.begin(), stage.mesh.devices.end());
-  }
-  std::ranges::sort(devices);
-  return devices;
-}
-
 void check_memory(const WorkerJob& job) {
   std::vector<std::string> found;
   for (const DeviceId d : job.devices) {

@@ -21,19 +21,22 @@
 namespace weft {
 namespace {
 
-std::atomic<bool> stop_requested =
-    false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): signals belong to the process
+std::atomic<bool> stop_requested = false;
 
-extern "C" void request_stop(int /*signal*/) {
-  stop_requested = true;
-}
-
+/// SIGINT and SIGTERM ask for an end after this step. One thread waits for them and no other ever
+/// sees them: c10d gives up on a call that a signal interrupts. Call before any thread starts.
 void listen_to_signals() {
-  struct sigaction action = {};
-  action.sa_handler = request_stop;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  sigset_t stops;
+  ::sigemptyset(&stops);
+  ::sigaddset(&stops, SIGINT);
+  ::sigaddset(&stops, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+  std::thread([stops] {
+    for (int sign = 0; ::sigwait(&stops, &sign) == 0;) {
+      stop_requested = true;
+    }
+  }).detach();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write, not a death
 }

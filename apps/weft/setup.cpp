@@ -66,7 +66,8 @@ void add_task_options(CLI::App& command, TaskOptions& options) {
 void add_recipe_option(CLI::App& command, TaskOptions& options) {
   command.add_option("--recipe", options.recipe,
                      "exactly this plan, such as dp=2,tp=4,pp=2,zero=1,recompute=block,"
-                     "micro-batches=8,schedule=1f1b; or best: search the recipes");
+                     "micro-batches=8,schedule=1f1b (further keys: ep, cp, sp, attention, chunks); "
+                     "or best: search the recipes");
 }
 
 Setup make_setup(const TaskOptions& options) {

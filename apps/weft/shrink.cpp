@@ -92,8 +92,10 @@ void cut_batch(Plan& plan) {
     }
   }
   plan.batch = 0;
-  plan.micro_batches.resize(
-      std::min<std::size_t>(plan.micro_batches.size(), 2 * plan.stages.size()));
+  if (plan.schedule != "listed") {
+    plan.micro_batches.resize(
+        std::min<std::size_t>(plan.micro_batches.size(), 2 * plan.stages.size()));
+  }
   for (std::int64_t& samples : plan.micro_batches) {
     samples = std::min<std::int64_t>(samples, widest);
     plan.batch += samples;

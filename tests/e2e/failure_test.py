@@ -116,8 +116,9 @@ def dead_launcher(folder):
 
 
 def interrupted(folder):
-    log, saved = os.path.join(folder, "int.jsonl"), os.path.join(folder, "int")
+    log = os.path.join(folder, "int.jsonl")
     for sign in (signal.SIGINT, signal.SIGTERM):
+        saved = os.path.join(folder, sign.name)
         job = start(train_words(2, "dp=2,zero=1", *LONG, "--save", saved), log)
         pids = workers_of(job.pid)
         job.send_signal(sign)

@@ -5,11 +5,11 @@ Runs `weft verify` on plans of a tiny GPT (tied embeddings, dropout, clipping, i
 size) and a tiny MLP: losses of 5 steps and all gradients against one device; peak tensor bytes within 2 % of the
 prediction.
 """
-import json
 import os
-import subprocess
 import sys
 import tempfile
+
+from verified import is_planned, is_same, report
 
 BIN = sys.argv[1]
 GPT = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1,attn_dropout=0.1,tied=1"
@@ -46,34 +46,20 @@ CASES += [(GPT, devices, recipe, "none", "f64")
 BATCH, MICRO_BATCHES = 14, 4  # 4 + 4 + 3 + 3 samples
 
 
-def run(*words):
-    done = subprocess.run([os.path.join(BIN, "weft"), *words], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"weft {' '.join(words)} failed ({done.returncode}):\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def check(model, devices, recipe, recompute, dtype, folder):
     words = ",".join(filter(None, [recipe, f"recompute={recompute}", f"micro-batches={MICRO_BATCHES}"]))
     plan = os.path.join(folder, "plan.json")
-    run("plan", model, "--cluster", f"local:{devices}", "--batch", str(BATCH), "--clip", "0.5", "--recipe", words,
-        "--dtype", dtype, "-o", plan, "-q")
+    title = f"{model.split(':')[0]} {dtype} {words}"
     data = ["--data", "synthetic:ignore=0.2"] if model.startswith("gpt") else []
-    answer = json.loads(run("verify", plan, "--steps", "5", "--json", *data))
-    predicted = answer["peak_memory_bytes"]["predicted"]
-    measured = answer["peak_memory_bytes"]["measured"]
-    off = max(abs(p - m) / max(m, 1) for p, m in zip(predicted, measured))
-    good = answer["equal"] and off <= 0.02
-    print(f"{'ok  ' if good else 'FAIL'} {model.split(':')[0]} {dtype} {words}: loss error {answer['loss_error']:.1e}, "
-          f"gradient error {answer['gradient_error']['worst']:.1e}, memory off by {100 * off:.2f} %", flush=True)
-    return good
+    return (is_planned(BIN, title, model, "--cluster", f"local:{devices}", "--batch", str(BATCH), "--clip", "0.5", "--recipe",
+                       words, "--dtype", dtype, "-o", plan)
+            and is_same(BIN, title, plan, "--steps", "5", *data))
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         good = [check(*case, folder) for case in CASES]
-    print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
-    return 0 if all(good) else 1
+    return report(good)
 
 
 if __name__ == "__main__":

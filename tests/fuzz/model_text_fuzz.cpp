@@ -7,14 +7,15 @@
 namespace weft::fuzz {
 
 void model_text(std::string_view bytes) {
+  static const OpTable ops = builtin_ops();
+  static const std::vector<Family> all = families();
   const std::string text(bytes);
   const std::string name = text.substr(0, text.find(':'));
-  const std::vector<Family> all = families();
   // Other names may be paths of this machine.
   const bool is_family =
       std::ranges::any_of(all, [&](const Family& family) { return family.name == name; });
   if (is_family && layers_of(text) <= 16) {
-    static_cast<void>(load_model(text, {}, builtin_ops()));
+    static_cast<void>(load_model(text, {}, ops));
   }
 }
 

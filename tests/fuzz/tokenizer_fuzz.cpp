@@ -18,7 +18,9 @@ void tokenizer(std::string_view bytes) {
   }
   static_cast<void>(read.decode(ids));
   std::vector<std::uint32_t> any(text.size() / sizeof(std::uint32_t));
-  std::memcpy(any.data(), text.data(), any.size() * sizeof(std::uint32_t));
+  if (!any.empty()) {
+    std::memcpy(any.data(), text.data(), any.size() * sizeof(std::uint32_t));
+  }
   static_cast<void>(read.decode(any));
 }
 

@@ -1,19 +1,12 @@
 // Layers of experts under the recipes: the losses of several steps, and so the gradients between
 // them, are those of one device. Slots are over the whole micro-batch on all devices, whoever holds
 // them, so the same choices are dropped everywhere.
-#include "weft/kernels/torch_headers.h"
-
 #include <gtest/gtest.h>
 
-#include <cmath>
-
+#include "train.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/ops/builder.h"
-#include "weft/program/check.h"
-#include "weft/program/lower.h"
 #include "weft/recipes/recipes.h"
-#include "weft/runtime/executor.h"
-#include "weft/runtime/ranks_as_threads.h"
 
 namespace weft {
 namespace {
@@ -26,7 +19,6 @@ constexpr std::int64_t kExperts = 4;
 constexpr std::int64_t kClasses = 3;
 constexpr std::int64_t kChoices = 2;
 constexpr std::int64_t kCapacity = 2;  // enough for choices that are balanced, so some are dropped
-constexpr int kSteps = 4;
 
 class MoeModel {
  public:
@@ -88,19 +80,6 @@ class MoeModel {
   ValueId balance_ = -1;
 };
 
-SampleBatch batch_of_step(int step) {
-  SampleBatch batch;
-  batch.samples = kBatchSize;
-  batch.counted = kBatchSize * kTokens;
-  for (std::int64_t i = 0; i < kBatchSize * kTokens * kHidden; ++i) {
-    batch.features.push_back(static_cast<float>(std::sin(0.7 * static_cast<double>(i + step))));
-  }
-  for (std::int64_t i = 0; i < kBatchSize * kTokens; ++i) {
-    batch.labels.push_back((i * i + step) % kClasses);
-  }
-  return batch;
-}
-
 struct Job {
   OpTable ops = builtin_ops();
   Graph forward = MoeModel(ops).make();
@@ -123,40 +102,12 @@ struct Job {
     return *made.plan;
   }
 
-  /// The loss of each step.
   [[nodiscard]] std::vector<double> train(const Plan& plan) const {
-    const Program program = lower(training, plan, ops);
-    for (const std::string& wrong : violations(program, training, ops)) {
-      ADD_FAILURE() << wrong;
-    }
-    std::vector<DeviceId> devices;
-    for (const StagePlan& stage : plan.stages) {
-      devices.insert(devices.end(), stage.mesh.devices.begin(), stage.mesh.devices.end());
-    }
-    std::vector<double> losses(kSteps, 0);
-    run_ranks(static_cast<int>(devices.size()), [&](Communicator& communicator) {
-      Executor executor(
-          {.program = program, .graph = training, .ops = ops, .devices = devices, .seed = 3},
-          communicator);
-      executor.initialise();
-      for (int step = 1; step <= kSteps; ++step) {
-        const SampleBatch batch = batch_of_step(step);
-        const StepResult result =
-            executor.run_step({.step = step, .learning_rate = 0.05, .batch = &batch});
-        if (executor.reports_loss()) {
-          losses[static_cast<std::size_t>(step - 1)] = result.loss.value();
-        }
-      }
-    });
-    return losses;
+    return weft::train(training, plan, ops,
+                       {.tokens = kTokens, .features = kHidden, .classes = kClasses},
+                       {.steps = 4, .learning_rate = 0.05});
   }
 };
-
-void expect_equal(const std::vector<double>& actual, const std::vector<double>& expected) {
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_NEAR(actual[i], expected[i], 1e-9 * std::abs(expected[i])) << "step " << i + 1;
-  }
-}
 
 const NodeRule* find_rule(const Plan& plan, const std::string& node) {
   return rule_for(plan.stages[0], node);

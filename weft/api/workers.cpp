@@ -68,14 +68,6 @@ std::string worker_path() {
       beside.string(), installed_worker().empty() ? "" : " or at " + installed_worker());
 }
 
-std::vector<DeviceId> used_devices(const Plan& plan) {
-  std::set<DeviceId> devices;
-  for (const StagePlan& stage : plan.stages) {
-    devices.insert(stage.mesh.devices.begin(), stage.mesh.devices.end());
-  }
-  return {devices.begin(), devices.end()};
-}
-
 namespace {
 
 // JSON has no NaN: a loss that is none comes as null.

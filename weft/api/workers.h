@@ -31,9 +31,6 @@ class TemporaryFolder {
 /// Tells where it was installed; programs built with find_package(weft) do it before main.
 bool set_installed_worker(const char* path);
 
-/// The devices that a plan uses, ascending; rank r runs the r-th.
-[[nodiscard]] std::vector<DeviceId> used_devices(const Plan& plan);
-
 /// What the workers reported of one step.
 struct StepReport {
   std::int64_t step = 0;

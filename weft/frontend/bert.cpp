@@ -4,6 +4,7 @@
 // of its sample.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
@@ -156,9 +157,10 @@ std::string describe(HfConfig& c, const std::string& type) {
   return fmt::format(
       "bert:layers={},hidden={},heads={},vocab={},seq={},positions={},segments={},ffn={},act={},"
       "eps={},dropout={},attn_dropout={},layout={}",
-      layers, hidden, heads, vocab, roberta ? positions - 2 : positions, positions, segments, ffn,
-      c.activation("hidden_act", "gelu"), c.number("layer_norm_eps", 1e-12),
-      c.number("hidden_dropout_prob", 0.1), c.number("attention_probs_dropout_prob", 0.1), type);
+      layers, hidden, heads, vocab, roberta ? std::max<std::int64_t>(positions, 2) - 2 : positions,
+      positions, segments, ffn, c.activation("hidden_act", "gelu"),
+      c.number("layer_norm_eps", 1e-12), c.number("hidden_dropout_prob", 0.1),
+      c.number("attention_probs_dropout_prob", 0.1), type);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ struct Gpt {
 };
 
 void read_experts(Settings& settings, Gpt& g) {
-  read_moe(settings, g.ffn, g.moe);
+  read_moe(settings, g.layers, g.ffn, g.moe);
   g.moe.act = g.gelu == "tanh" ? "gelu_tanh" : "gelu";
   g.moe.gated = false;
   g.moe.up = "up";

@@ -127,6 +127,20 @@ double HfConfig::number(const std::string& key, std::optional<double> otherwise)
   return has(key) ? json_number(config_, key, where_) : *otherwise;
 }
 
+double HfConfig::share(const std::string& key, double otherwise) {
+  const double value = number(key, otherwise);
+  require(value >= 0 && value <= 1, "{}: '{}' is {}; it is a share from 0 to 1", where_, key,
+          value);
+  return value;
+}
+
+std::int64_t HfConfig::part_of(std::int64_t size, double share) const {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30U;
+  require(size >= 0 && size <= kMost, "{}: {} features of a head are none or too many", where_,
+          size);
+  return static_cast<std::int64_t>(static_cast<double>(size) * share);
+}
+
 bool HfConfig::flag(const std::string& key, bool otherwise) {
   asked_.insert(key);
   return json_bool_or(config_, key, where_, otherwise);

@@ -23,6 +23,10 @@ class HfConfig {
   std::int64_t size(const std::vector<std::string>& spellings,
                     std::optional<std::int64_t> otherwise = {});
   double number(const std::string& key, std::optional<double> otherwise = {});
+  /// A number from 0 to 1.
+  double share(const std::string& key, double otherwise);
+  /// `size` times a share, cut to a whole number. Throws Error{input} for sizes that no model has.
+  [[nodiscard]] std::int64_t part_of(std::int64_t size, double share) const;
   bool flag(const std::string& key, bool otherwise);
   std::string text(const std::string& key, const std::string& otherwise);
   [[nodiscard]] bool has(const std::string& key) const;

@@ -51,7 +51,7 @@ struct Llama {
 };
 
 void read_experts(Settings& s, Llama& m) {
-  read_moe(s, m.ffn, m.moe);
+  read_moe(s, m.layers, m.ffn, m.moe);
   m.moe.normalise = s.flag("normalise");
   m.moe.act = m.act;
   m.dense_layers = s.count("dense_layers", kMaxLayers);

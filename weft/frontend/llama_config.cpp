@@ -89,7 +89,10 @@ void describe_experts(HfConfig& c, const std::string& type, Described& d) {
     d.add("experts", c.size({"n_routed_experts"}, 0));
     d.add("active", c.size({"num_experts_per_tok"}, 2));
     d.add("expert_ffn", expert);
-    d.add("shared_ffn", c.size({"n_shared_experts"}, 0) * expert);
+    std::int64_t shared = 0;
+    require(!__builtin_mul_overflow(c.size({"n_shared_experts"}, 0), expert, &shared),
+            "{}: 'n_shared_experts' times 'moe_intermediate_size' is too large", c.where());
+    d.add("shared_ffn", shared);
     d.add("normalise", c.flag("norm_topk_prob", false) ? 1 : 0);
     d.add("dense_layers", c.size({"first_k_dense_replace"}, 0));
     d.add("balance", c.number("aux_loss_alpha", 0.001));
@@ -111,8 +114,8 @@ void describe_attention(HfConfig& c, const std::string& type, std::int64_t layer
   const std::int64_t head_dim = c.size({"head_dim"}, type == "qwen3" ? 128 : hidden / heads);
   d.add("head_dim", head_dim);
   d.add("rope", c.number("rope_theta", defaults.rope));
-  const double turning = c.number("partial_rotary_factor", 1.0);
-  d.add("rotary", static_cast<std::int64_t>(static_cast<double>(head_dim) * turning));
+  const double turning = c.share("partial_rotary_factor", 1.0);
+  d.add("rotary", c.part_of(head_dim, turning));
   d.add("scaling", describe_rope_scaling(c));
   d.add("window", window_of(c, type, layers));
   // Llama's attention_bias is that of all four projections; Qwen2 always has three.

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "weft/autodiff/differentiate.h"
@@ -198,6 +199,11 @@ TEST_F(ModelTest, SaysWhatIsNotUnderstood) {
   EXPECT_THAT(complaint("gpt:gelu=sigmoid"), HasSubstr("tanh or erf"));
   EXPECT_THAT(complaint("mlp", {.sequence = 8}), HasSubstr("takes no tokens"));
   EXPECT_THAT(complaint("gpt", {.sequence = -8}), HasSubstr("sequence length -8"));
+  EXPECT_THAT(complaint("llama:experts=4097"), HasSubstr("experts=4097"));
+  EXPECT_THAT(complaint("gpt:layers=9,experts=4096"), HasSubstr("9 layers of 4096 experts"));
+  EXPECT_THAT(complaint("vgg:depths=1/1/1/1/1/1/1/1/1/1/1/1/1/1/1,sizes="
+                        "1/1/1/1/1/1/1/1/1/1/1/1/1/1/1"),
+              HasSubstr("15 stages"));
   EXPECT_THAT(complaint("gpt", {.dtype = DType::f16}), HasSubstr("f32, bf16 or f64, not f16"));
   EXPECT_THAT(family_help(), Contains(HasSubstr("vocab=50257")));
 }
@@ -272,6 +278,17 @@ TEST(HfConfig, RefusesWhatWouldChangeTheModel) {
               HasSubstr("'architectures'"));
   EXPECT_THAT(refusal(with("n_layer", "twelve")), HasSubstr("n_layer"));
   EXPECT_THAT(refusal(json::array()), HasSubstr("not a JSON object"));
+  const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(
+      describe_hf_config({{"model_type", "roberta"}, {"max_position_embeddings", least}}, ""),
+      HasSubstr("seq=0,"));
+  json deepseek = {{"model_type", "deepseek"}, {"num_hidden_layers", 2},  {"hidden_size", 8},
+                   {"num_attention_heads", 2}, {"intermediate_size", 16}, {"vocab_size", 16},
+                   {"n_shared_experts", most}};
+  EXPECT_THAT(refusal(deepseek), HasSubstr("'n_shared_experts'"));
+  deepseek["head_dim"] = most;
+  EXPECT_THAT(refusal(deepseek), HasSubstr("features of a head"));
   EXPECT_THAT(refusal(json::object()), HasSubstr("model_type"));
 }
 

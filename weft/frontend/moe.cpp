@@ -33,7 +33,7 @@ std::int64_t slots_of_sample(const MoeOptions& o, std::int64_t tokens) {
   }
   const double fair =
       static_cast<double>(o.active * tokens) / static_cast<double>(o.experts) * o.capacity;
-  return std::clamp<std::int64_t>(std::llround(std::ceil(fair)), 1, tokens);
+  return std::llround(std::clamp(std::ceil(fair), 1.0, static_cast<double>(tokens)));
 }
 
 /// Weights [experts, to, from] of which each expert is a stored tensor [to, from].
@@ -95,9 +95,13 @@ ValueId experts(Network& net, ValueId slots, const std::string& name, const MoeO
 
 }  // namespace
 
-void read_moe(Settings& settings, std::int64_t ffn, MoeOptions& o) {
-  constexpr std::int64_t kMostExperts = 1 << 16;
+void read_moe(Settings& settings, std::int64_t layers, std::int64_t ffn, MoeOptions& o) {
+  constexpr std::int64_t kMostExperts = 1 << 12;  // of a layer
+  constexpr std::int64_t kMostInAll = 1 << 15;    // each is three tensors of a file
   o.experts = settings.count("experts", kMostExperts);
+  require(layers * o.experts <= kMostInAll,
+          "{} layers of {} experts are more than {} experts in all; have fewer", layers, o.experts,
+          kMostInAll);
   o.active = settings.size("active", o.experts > 0 ? o.experts : kMostExperts);
   settings.otherwise("expert_ffn", ffn);
   o.ffn = settings.size("expert_ffn", 8 * kMaxWidth);

@@ -30,8 +30,9 @@ struct MoeResult {
   ValueId balance = -1;  // the loss, or -1
 };
 
-/// Takes the keys experts, active, expert_ffn (else `ffn`), capacity and balance.
-void read_moe(Settings& settings, std::int64_t ffn, MoeOptions& options);
+/// Takes the keys experts, active, expert_ffn (else `ffn`), capacity and balance. Throws
+/// Error{input} if `layers` of them have more experts than files can name one by one.
+void read_moe(Settings& settings, std::int64_t layers, std::int64_t ffn, MoeOptions& options);
 
 /// x[B,s,h] -> [B,s,h]. See moe.cpp.
 [[nodiscard]] MoeResult moe(Network& net, ValueId x, const std::string& name,

@@ -169,9 +169,7 @@ std::string describe(HfConfig& c, const std::string& /*type*/) {
   const std::int64_t hidden = c.size({"hidden_size"}, 6144);
   const std::int64_t heads = c.size({"num_attention_heads"}, 64);
   require(heads > 0 && hidden > 0, "{}: sizes must be above 0", c.where());
-  const double turning = c.number("rotary_pct", c.number("partial_rotary_factor", 0.25));
-  require(turning >= 0 && turning <= 1, "{}: \"rotary_pct\" is {}; it is a share from 0 to 1",
-          c.where(), turning);
+  const double turning = c.share("rotary_pct", c.share("partial_rotary_factor", 0.25));
   require(describe_rope_scaling(c) == "none", "{}: weft builds gpt_neox without rope_scaling",
           c.where());
   const std::int64_t layers = c.size({"num_hidden_layers"}, 44);
@@ -182,8 +180,7 @@ std::string describe(HfConfig& c, const std::string& /*type*/) {
   return fmt::format(
       "neox:layers={},hidden={},heads={},vocab={},seq={},ffn={},rope={},rotary={},parallel={},"
       "tied={},act={},eps={},dropout={},attn_dropout={}",
-      layers, hidden, heads, vocab, seq, ffn, base,
-      static_cast<std::int64_t>(static_cast<double>(hidden / heads) * turning),
+      layers, hidden, heads, vocab, seq, ffn, base, c.part_of(hidden / heads, turning),
       c.flag("use_parallel_residual", true) ? 1 : 0, c.flag("tie_word_embeddings", false) ? 1 : 0,
       c.activation("hidden_act", "gelu"), c.number("layer_norm_eps", 1e-5),
       c.number("hidden_dropout", 0.0), c.number("attention_dropout", 0.0));

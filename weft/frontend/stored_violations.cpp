@@ -35,24 +35,40 @@ bool overlap(const Box& a, const Box& b) {
   return true;
 }
 
+/// Do any two overlap? In the order of their first dim a box is compared with those that begin
+/// before it ends, which are few: parts are rows of a parameter, such as its experts.
+bool any_overlap(std::vector<Box> boxes) {
+  const auto begin = [](const Box& box) { return box.offset.empty() ? 0 : box.offset[0]; };
+  const auto end = [&](const Box& box) {
+    return begin(box) + (box.size.empty() ? 1 : box.size[0]);
+  };
+  std::ranges::sort(boxes, {}, begin);
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    for (std::size_t j = i + 1; j < boxes.size() && begin(boxes[j]) < end(boxes[i]); ++j) {
+      if (overlap(boxes[i], boxes[j])) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 /// Boxes that lie inside of a shape cover it exactly if none overlap and their volumes add up.
 void check_cover(const std::string& what, const Ints& shape, const std::vector<Box>& boxes,
                  std::vector<std::string>& found) {
   std::int64_t covered = 0;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    if (!inside(boxes[i], shape)) {
+  for (const Box& box : boxes) {
+    if (!inside(box, shape)) {
       found.push_back(fmt::format("{}: a part at [{}] of size [{}] lies outside of [{}]", what,
-                                  fmt::join(boxes[i].offset, ","), fmt::join(boxes[i].size, ","),
+                                  fmt::join(box.offset, ","), fmt::join(box.size, ","),
                                   fmt::join(shape, ",")));
       return;
     }
-    covered += volume(boxes[i].size);
-    for (std::size_t j = 0; j < i; ++j) {
-      if (overlap(boxes[i], boxes[j])) {
-        found.push_back(fmt::format("{}: two parts overlap", what));
-        return;
-      }
-    }
+    covered += volume(box.size);
+  }
+  if (any_overlap(boxes)) {
+    found.push_back(fmt::format("{}: two parts overlap", what));
+    return;
   }
   if (covered != volume(shape)) {
     found.push_back(fmt::format("{}: {} of {} elements are stored", what, covered, volume(shape)));

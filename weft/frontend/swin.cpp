@@ -70,6 +70,7 @@ Swin parse(Settings& s, const ModelOptions& options) {
   m.heads = s.sizes("heads", kMaxWidth);
   m.window = s.size("window", kMaxImage);
   m.mlp_ratio = s.positive("mlp_ratio");
+  require(m.mlp_ratio <= 1024, "model swin: mlp_ratio={} is above 1024", m.mlp_ratio);
   m.qkv_bias = s.flag("qkv_bias");
   m.act = s.choice("act", {"gelu", "gelu_tanh", "relu"});
   m.eps = s.small_number("eps");

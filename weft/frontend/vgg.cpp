@@ -35,6 +35,7 @@ Vgg parse(Settings& s, const ModelOptions& options) {
           m.depths.size(), m.sizes.size());
   m.norm = s.flag("norm");
   m.image = s.size("image", kMaxImage);
+  require(m.depths.size() <= 14, "model vgg: {} stages are more than 14", m.depths.size());
   const std::int64_t shrink = std::int64_t{1} << m.depths.size();
   require(m.image % shrink == 0, "model vgg: image={} is not a multiple of {}", m.image, shrink);
   const std::int64_t side = m.image / shrink;

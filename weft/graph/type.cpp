@@ -80,7 +80,8 @@ DType parse_dtype(std::string_view name) {
 }
 
 Dim operator*(Dim a, Dim b) {
-  WEFT_CHECK(!(a.batched && b.batched));
+  require(!(a.batched && b.batched), "{} x {} is no multiple of the batch size B", format_dim(a),
+          format_dim(b));
   return {product(a.size, b.size), a.batched || b.batched};
 }
 

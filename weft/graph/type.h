@@ -31,7 +31,7 @@ struct Dim {
 /// The symbol itself: one entry a sample.
 inline const Dim kBatch{1, true};
 
-/// Throws Error{bug} if both are batched.
+/// Throws Error{input} if both are batched.
 [[nodiscard]] Dim operator*(Dim a, Dim b);
 
 using Shape = std::vector<Dim>;

@@ -32,6 +32,7 @@ const std::map<std::string, KernelFn, std::less<>>& coded_kernels() {
       {"linear", ops::linear_kernel},
       {"linear_input_grad", ops::linear_input_grad_kernel},
       {"linear_weight_grad", ops::linear_weight_grad_kernel},
+      {"embedding", ops::embedding_kernel},
       {"embedding_weight_grad", ops::embedding_weight_grad_kernel},
       {"layer_norm", ops::layer_norm_kernel},
       {"layer_norm_backward", ops::layer_norm_backward_kernel},

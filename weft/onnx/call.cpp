@@ -10,7 +10,7 @@ Call::Call(Importer& import, const FileNode& file_node)
 }
 
 bool Call::has(int i) const {
-  return i < inputs() && !node.inputs[static_cast<std::size_t>(i)].empty();
+  return i >= 0 && i < inputs() && !node.inputs[static_cast<std::size_t>(i)].empty();
 }
 
 Operand& Call::in(int i) const {
@@ -38,6 +38,7 @@ ValueId Call::constant(Known known, std::string_view what) const {
   operand.name = fmt::format("{}.{}", node.outputs.empty() ? node.op : node.outputs[0], what);
   operand.element = known.element;
   operand.shape.assign(known.dims.begin(), known.dims.end());
+  importer.count_folded(known.elements());
   operand.known = std::make_shared<const Known>(std::move(known));
   return importer.plain(operand);
 }
@@ -93,6 +94,8 @@ int Call::axis(std::int64_t axis, int rank) const {
 }
 
 Ints Call::list(std::string_view name, int i) const {
+  constexpr std::int64_t kMostListed = 1 << 16;
+  need(!has(i) || known(i, name).elements() <= kMostListed, fmt::format("{} of huge size", name));
   return has(i) ? whole_list(known(i, name)) : wholes(name);
 }
 
@@ -123,8 +126,11 @@ void Call::give_channels_last(int output, ValueId value, Element element) const 
   }
 }
 
+// What nobody wants was computed all the same.
 void Call::give(int output, Known known) const {
-  if (wants(output)) {
+  if (!wants(output)) {
+    importer.count_folded(static_cast<std::int64_t>(known.reals.size() + known.wholes.size()));
+  } else {
     Operand operand;
     operand.name = node.outputs[static_cast<std::size_t>(output)];
     operand.element = known.element;

@@ -70,10 +70,14 @@ ValueId reshape(Builder& b, ValueId x, const Shape& shape) {
 }
 
 ValueId transpose(Builder& b, ValueId x, const Ints& perm) {
+  const Shape shape = b.type(x).shape;
+  if (perm.size() != shape.size()) {
+    throw Unsupported{
+        fmt::format("a shape {} that needs {} dims", format_shape(shape), perm.size())};
+  }
   if (is_identity(perm)) {
     return x;
   }
-  const Shape shape = b.type(x).shape;
   return keeps_elements(shape, perm) ? reshape(b, x, permuted(shape, perm))
                                      : b.emit("transpose", {x}, {{"perm", perm}});
 }

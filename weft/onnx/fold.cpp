@@ -59,6 +59,11 @@ bool fold(const Call& call) {
       return false;
     }
   }
+  for (int i = 0; i < call.inputs(); ++i) {
+    if (call.has(i)) {
+      call.importer.count_read(call.known(i, "an operand").elements());
+    }
+  }
   // A tensor with a sample for each B is made when the step runs.
   const int last = call.inputs() - 1;
   const bool sized = call.node.op == "ConstantOfShape" || call.node.op == "Expand";
@@ -119,6 +124,7 @@ Ints broadcast_dims(const Ints& a, const Ints& b) {
 
 Known picked(const Known& x, const Ints& dims, const std::vector<std::int64_t>& from) {
   Known result{.element = x.element, .dims = dims, .reals = {}, .wholes = {}};
+  (is_real(x.element) ? result.reals.reserve(from.size()) : result.wholes.reserve(from.size()));
   for (const std::int64_t i : from) {
     if (is_real(x.element)) {
       result.reals.push_back(x.reals.at(i));
@@ -134,10 +140,15 @@ Known strided(const Known& x, const Ints& dims, const Ints& strides, std::int64_
   std::vector<std::int64_t> from;
   if (elements > 0) {
     from.reserve(static_cast<std::size_t>(elements));
-    Odometer at(dims);
+    const std::int64_t length = dims.empty() ? 1 : dims.back();
+    const std::int64_t step = dims.empty() ? 0 : strides.back();
+    Odometer row(dims.empty() ? dims : Ints(dims.begin(), dims.end() - 1));
     do {
-      from.push_back(first + at.offset(strides));
-    } while (at.advance());
+      const std::int64_t begin = first + row.offset(strides);
+      for (std::int64_t i = 0; i < length; ++i) {
+        from.push_back(begin + i * step);
+      }
+    } while (row.advance());
   }
   return picked(x, dims, from);
 }

@@ -34,6 +34,8 @@ struct Odometer {
 [[nodiscard]] Known strided(const Known& x, const Ints& dims, const Ints& strides,
                             std::int64_t first = 0);
 
+/// Input i, a shape that must be known.
+[[nodiscard]] const std::vector<Whole>& known_sizes(const Call& call, int i);
 /// What Reshape, Slice and others mean, for tensors known and unknown alike.
 [[nodiscard]] std::vector<Whole> reshaped_sizes(const std::vector<Whole>& from,
                                                 const std::vector<Whole>& wanted, bool keep_zeros);

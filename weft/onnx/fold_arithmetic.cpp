@@ -1,4 +1,5 @@
 // Arithmetic on known tensors, element by element and along dims.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -34,14 +35,14 @@ void binary_fold(const Call& call) {
   Known result = call.known(0, "an operand");
   for (int i = 1; i < call.inputs(); ++i) {
     result = elementwise(result, call.known(i, "an operand"), kReals, kWholes);
+    call.importer.count_read(result.elements());
   }
   call.give(0, std::move(result));
 }
 
 Whole whole_power(Whole a, Whole b) {
   require(!a.batched && !b.batched, "a power depends on the batch size");
-  return {static_cast<std::int64_t>(std::pow(static_cast<double>(a.n), static_cast<double>(b.n))),
-          false};
+  return {cut_to_whole(std::pow(static_cast<double>(a.n), static_cast<double>(b.n))), false};
 }
 
 void modulo_fold(const Call& call) {
@@ -99,7 +100,7 @@ void where_fold(const Call& call) {
   const Known& condition = call.known(0, "the condition");
   const Known& a = call.known(1, "an operand");
   const Known& b = call.known(2, "an operand");
-  call.need(a.element == b.element, "operands of different types");
+  call.need(a.element == b.element && is_whole(condition.element), "operands of different types");
   const Ints dims = broadcast_dims(condition.dims, broadcast_dims(a.dims, b.dims));
   const Known c = strided(condition, dims, broadcast_strides(condition.dims, dims));
   Known x = strided(a, dims, broadcast_strides(a.dims, dims));
@@ -120,15 +121,15 @@ void range_fold(const Call& call) {
   const Known& delta = call.known(2, "the step");
   const double steps = std::ceil((limit.number(0) - start.number(0)) / delta.number(0));
   call.need(std::isfinite(steps), "a range without end");
-  const std::int64_t n = checked_elements(
-      {std::max<std::int64_t>(0, static_cast<std::int64_t>(std::min(steps, 1e15)))});
+  const std::int64_t n =
+      checked_elements({static_cast<std::int64_t>(std::clamp(steps, 0.0, 1e15))});
   Known result{.element = start.element, .dims = {n}, .reals = {}, .wholes = {}};
   for (std::int64_t i = 0; i < n; ++i) {
     if (is_real(start.element)) {
       result.reals.push_back(
           round_to(start.reals[0] + static_cast<double>(i) * delta.reals.at(0), start.element));
     } else {
-      result.wholes.push_back({start.whole(0) + i * delta.whole(0), false});
+      result.wholes.push_back(start.wholes.at(0) + Whole{i, false} * delta.wholes.at(0));
     }
   }
   call.give(0, std::move(result));

@@ -101,6 +101,7 @@ void concat_fold(const Call& call) {
   }
   Ints dims = result.dims;
   dims[at] = 0;
+  std::vector<const Known*> parts;  // that have elements
   for (int i = 0; i < call.inputs(); ++i) {
     const Known& part = call.known(i, "an operand");
     call.need(part.rank() == result.rank() && part.element == result.element,
@@ -109,20 +110,22 @@ void concat_fold(const Call& call) {
       call.need(d == at || part.dims[d] == dims[d], "parts of different shapes");
     }
     dims[at] += part.dims[at];
+    if (part.elements() > 0) {
+      parts.push_back(&part);
+    }
   }
   checked_elements(dims);
   Known joined{.element = result.element, .dims = dims, .reals = {}, .wholes = {}};
   for (std::int64_t o = 0; o < outer; ++o) {
-    for (int i = 0; i < call.inputs(); ++i) {
-      const Known& part = call.known(i, "an operand");
-      const std::int64_t run = outer == 0 ? 0 : part.elements() / outer;
+    for (const Known* part : parts) {
+      const std::int64_t run = part->elements() / outer;
       const auto begin = static_cast<std::ptrdiff_t>(o * run);
-      if (is_real(part.element)) {
-        joined.reals.insert(joined.reals.end(), part.reals.begin() + begin,
-                            part.reals.begin() + begin + run);
+      if (is_real(part->element)) {
+        joined.reals.insert(joined.reals.end(), part->reals.begin() + begin,
+                            part->reals.begin() + begin + run);
       } else {
-        joined.wholes.insert(joined.wholes.end(), part.wholes.begin() + begin,
-                             part.wholes.begin() + begin + run);
+        joined.wholes.insert(joined.wholes.end(), part->wholes.begin() + begin,
+                             part->wholes.begin() + begin + run);
       }
     }
   }
@@ -132,6 +135,7 @@ void concat_fold(const Call& call) {
 void unsqueeze_fold(const Call& call) {
   const Known& x = call.known(0, "the operand");
   const Ints axes = call.list("axes", 1);
+  call.need(axes.size() <= kMostKnownDims, "of so many dims");
   const Ints sorted = sorted_axes(call, axes, x.rank() + static_cast<int>(axes.size()));
   Ints dims = x.dims;
   for (const std::int64_t axis : sorted) {
@@ -163,10 +167,13 @@ void slice_fold(const Call& call) {
   const Ints steps = call.has(4) ? whole_list(call.known(4, "the steps")) : Ints{};
   Ints dims = x.dims;
   Ints strides = row_major(x.dims);
+  std::vector<bool> cut(x.dims.size(), false);
   std::int64_t first = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::int64_t wanted = axes.empty() ? static_cast<std::int64_t>(i) : axes.at(i);
     const auto d = static_cast<std::size_t>(call.axis(wanted, x.rank()));
+    call.need(!cut[d], "an axis given twice");
+    cut[d] = true;
     const SliceRange range =
         slice_range(x.dims[d], starts[i], ends.at(i), steps.empty() ? 1 : steps.at(i));
     first += range.start * strides[d];
@@ -183,7 +190,7 @@ void reshape_fold(const Call& call) {
     from.push_back({n, false});
   }
   const std::vector<Whole> sizes =
-      reshaped_sizes(from, call.known(1, "the shape").wholes, call.whole("allowzero", 0) != 0);
+      reshaped_sizes(from, known_sizes(call, 1), call.whole("allowzero", 0) != 0);
   Ints dims;
   for (const Whole n : sizes) {
     call.need(!n.batched, "to a shape with the batch");
@@ -256,11 +263,12 @@ void split_fold(const Call& call) {
     call.need(parts > 0 && x.dims[axis] % parts == 0, "into unequal parts");
     sizes.assign(static_cast<std::size_t>(parts), x.dims[axis] / parts);
   }
+  call.need(sizes.size() == call.node.outputs.size(), "into other parts than outputs");
   std::int64_t start = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     Ints dims = x.dims;
     dims[axis] = sizes[i];
-    call.need(sizes[i] >= 0 && start + sizes[i] <= x.dims[axis], "sizes that do not add up");
+    call.need(sizes[i] >= 0 && sizes[i] <= x.dims[axis] - start, "sizes that do not add up");
     call.give(static_cast<int>(i),
               strided(x, dims, row_major(x.dims), start * row_major(x.dims)[axis]));
     start += sizes[i];
@@ -305,29 +313,33 @@ void scatter_nd_fold(const Call& call) {
 void non_zero_fold(const Call& call) {
   const Known& x = call.known(0, "the operand");
   call.need(x.rank() > 0, "of a number");
-  std::vector<Ints> places;
-  if (x.elements() > 0) {
-    Odometer at(x.dims);
-    std::int64_t i = 0;
-    do {
-      if (x.number(i++) != 0) {
-        places.push_back(at.index);
-      }
-    } while (at.advance());
+  Ints places;
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    if (x.number(i) != 0) {
+      places.push_back(i);
+    }
   }
   Known result{.element = Element::i64,
                .dims = {x.rank(), static_cast<std::int64_t>(places.size())},
                .reals = {},
                .wholes = {}};
+  checked_elements(result.dims);
+  const Ints strides = row_major(x.dims);
   for (std::size_t d = 0; d < x.dims.size(); ++d) {
-    for (const Ints& place : places) {
-      result.wholes.push_back({place[d], false});
+    for (const std::int64_t place : places) {
+      result.wholes.push_back({place / strides[d] % x.dims[d], false});
     }
   }
   call.give(0, std::move(result));
 }
 
 }  // namespace
+
+const std::vector<Whole>& known_sizes(const Call& call, int i) {
+  const Known& shape = call.known(i, "the shape");
+  call.need(shape.wholes.size() <= kMostKnownDims, "to so many dims");
+  return shape.wholes;
+}
 
 std::vector<Whole> reshaped_sizes(const std::vector<Whole>& from, const std::vector<Whole>& wanted,
                                   bool keep_zeros) {
@@ -362,6 +374,9 @@ SliceRange slice_range(std::int64_t length, std::int64_t start, std::int64_t end
                        std::int64_t step) {
   require(step != 0 && step > std::numeric_limits<std::int64_t>::min(), "a slice with step {}",
           step);
+  if (length == 0) {
+    return {.start = 0, .size = 0, .step = 1};
+  }
   const auto place = [&](std::int64_t at, std::int64_t low, std::int64_t high) {
     return std::clamp(at < 0 ? at + length : at, low, high);
   };
@@ -370,7 +385,8 @@ SliceRange slice_range(std::int64_t length, std::int64_t start, std::int64_t end
   const std::int64_t last = place(end, forward ? 0 : -1, forward ? length : length - 1);
   const std::int64_t span = forward ? last - first : first - last;
   const std::int64_t stride = forward ? step : -step;
-  return {.start = first, .size = span <= 0 ? 0 : (span - 1) / stride + 1, .step = step};
+  const std::int64_t size = span <= 0 ? 0 : (span - 1) / stride + 1;
+  return {.start = first, .size = size, .step = size > 1 ? step : 1};
 }
 
 Ints sorted_axes(const Call& call, const Ints& axes, int rank) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "weft/base/error.h"
 #include "weft/ops/verify.h"
@@ -143,6 +144,72 @@ TEST(ImportOnnx, ContradictionsAreErrors) {
   wrong.loss = "cross-entropy:nothing";
   OnnxRefusal none;
   EXPECT_THROW((void)import_onnx(image_model(), wrong, builtin_ops(), none), Error);
+}
+
+/// A file with one input [batch, 4], these nodes, and output "y".
+ModelFile small_file(std::vector<FileNode> nodes, std::vector<FileTensor> tensors = {}) {
+  ModelFile file;
+  file.opset = 13;
+  file.graph.inputs.push_back(
+      {.name = "x", .element = Element::f32, .dims = {{-1, "batch"}, {4, ""}}, .has_shape = true});
+  file.graph.outputs.push_back({.name = "y"});
+  file.graph.initializers = std::move(tensors);
+  file.graph.nodes = std::move(nodes);
+  return file;
+}
+
+/// What is said of a file: of a node, or of the whole.
+std::string complaint(const ModelFile& file, const OnnxOptions& options) {
+  OnnxRefusal refusal;
+  try {
+    (void)import_onnx(file, options, builtin_ops(), refusal);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.blame(), Blame::input);
+    return error.what();
+  }
+  return refusal.empty() ? "" : refusal.text();
+}
+
+TEST(ImportOnnx, AnOutputOfNothingIsRefused) {
+  const ModelFile file = small_file({{.op = "Identity", .inputs = {"none"}, .outputs = {"y"}}},
+                                    {zeros("none", {0, 4})});
+  EXPECT_THAT(complaint(file, {}), HasSubstr("'none' has no elements"));
+  ModelFile known = small_file({{.op = "Abs", .inputs = {"z"}, .outputs = {"y"}}});
+  known.graph.inputs.push_back(
+      {.name = "z", .element = Element::f32, .dims = {{-1, "batch"}, {0, ""}}, .has_shape = true});
+  EXPECT_THAT(complaint(known, {.for_training = false, .loss = "cross-entropy:y"}),
+              HasSubstr("--loss cross-entropy:y: 'y' has no elements"));
+}
+
+TEST(ImportOnnx, WhatNoFileMeansIsRefused) {
+  const auto one = [](FileNode node, std::vector<FileTensor> tensors = {}) {
+    node.outputs = {"y"};
+    return complaint(small_file({std::move(node)}, std::move(tensors)), {.for_training = false});
+  };
+  EXPECT_THAT(one({.op = "Einsum", .attrs = {{"equation", std::string("i")}}}),
+              HasSubstr("other terms than operands"));
+  EXPECT_EQ(one({.op = "Abs", .name = "//", .inputs = {"x"}}), "");
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(one({.op = "Slice", .inputs = {"a", "start", "end", "axis", "step"}},
+                {wholes("a", {1, 2, 3}), wholes("start", {0}), wholes("end", {most}),
+                 wholes("axis", {0}), wholes("step", {most})}),
+            "");
+  EXPECT_THAT(one({.op = "Split", .inputs = {"x", "sizes"}, .attrs = {{"axis", std::int64_t{1}}}},
+                  {wholes("sizes", {most})}),
+              HasSubstr("Split"));
+  EXPECT_THAT(one({.op = "Resize", .inputs = {"x", "", "", "sizes"}}, {wholes("sizes", {4})}),
+              HasSubstr("without a scale for each dim"));
+}
+
+TEST(ImportOnnx, SmallFilesDoNotAskForEndlessArithmetic) {
+  std::vector<FileNode> nodes = {
+      {.op = "ConstantOfShape", .inputs = {"shape"}, .outputs = {"large"}}};
+  for (int i = 0; i < 1000; ++i) {
+    nodes.push_back({.op = "NonZero", .inputs = {"large"}, .outputs = {"n" + std::to_string(i)}});
+  }
+  nodes.push_back({.op = "Identity", .inputs = {"x"}, .outputs = {"y"}});
+  const ModelFile file = small_file(nodes, {wholes("shape", {1 << 21})});
+  EXPECT_THAT(complaint(file, {.for_training = false}), HasSubstr("arithmetic on constants"));
 }
 
 }  // namespace

@@ -22,14 +22,18 @@ namespace {
 
 constexpr int kMostDepth = 16;        // of branches in branches
 constexpr std::size_t kMostDims = 8;  // of a tensor
-constexpr std::size_t kMostNodes = 1'000'000;
+constexpr std::size_t kMostNodes = 200'000;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 44;  // of a tensor, for each sample
 constexpr std::int64_t kMostFolded = std::int64_t{1} << 25;    // of all constants together
+constexpr std::int64_t kMostRead = std::int64_t{1} << 25;      // of them, to compute others
 
+// A dim of length 0 counts as 1: strides are products of the other dims.
 void require_size(const Operand& x) {
   std::int64_t elements = 1;
+  require(x.shape.size() <= kMostKnownDims, "'{}' has {} dims", x.name, x.shape.size());
   for (const Dim dim : x.shape) {
-    require(dim.size >= 0 && !__builtin_mul_overflow(elements, dim.size, &elements) &&
+    require(dim.size >= 0 &&
+                !__builtin_mul_overflow(elements, std::max<std::int64_t>(dim.size, 1), &elements) &&
                 elements <= kMostElements,
             "'{}' has more elements than any memory: {}", x.name, format_shape(x.shape));
   }
@@ -59,7 +63,7 @@ void Importer::run() {
   define_inputs();
   run_nodes(file_.graph);
   if (refusal_.empty()) {
-    collect_outputs();
+    end();
   }
 }
 
@@ -73,11 +77,22 @@ void Importer::define(Operand operand) {
           "two nodes give '{}'", operand.name);
   require_size(operand);
   if (operand.known != nullptr) {
-    folded_ += operand.known->elements();
-    require(folded_ <= kMostFolded, "constants of more than {} elements", kMostFolded);
+    count_folded(operand.known->elements());
   }
   const std::string name = operand.name;
   operands_.emplace(name, std::move(operand));
+}
+
+void Importer::count_folded(std::int64_t elements) {
+  folded_ += elements;
+  require(folded_ <= kMostFolded, "constants of more than {} elements in all", kMostFolded);
+}
+
+// Comes before the arithmetic: a file whose constants are too many computes no more of them.
+void Importer::count_read(std::int64_t elements) {
+  read_ += elements;
+  require(read_ <= kMostRead && folded_ <= kMostFolded,
+          "arithmetic on constants of more than {} elements in all", kMostRead);
 }
 
 void Importer::define_initializers(const FileGraph& graph) {
@@ -209,10 +224,11 @@ void Importer::fill_from_data(Operand& input) {
 // ---- nodes
 
 void Importer::run_nodes(const FileGraph& graph) {
-  require(++depth_ <= kMostDepth, "branches are nested more than {} deep", kMostDepth);
-  if (depth_ > 1) {
+  require(depth_ < kMostDepth, "branches are nested more than {} deep", kMostDepth);
+  if (depth_ > 0) {
     define_initializers(graph);
   }
+  ++depth_;
   for (const FileNode& node : graph.nodes) {
     run_node(node);
   }
@@ -227,8 +243,13 @@ void Importer::refuse(const FileNode& node, const std::string& reason) {
   refused_.insert(node.outputs.begin(), node.outputs.end());
 }
 
+void Importer::require_room() const {
+  require(model_.forward.nodes.size() <= kMostNodes, "the graph has more than {} nodes",
+          kMostNodes);
+}
+
 void Importer::run_node(const FileNode& node) {
-  require(model_.forward.nodes.size() <= kMostNodes, "more than {} nodes", kMostNodes);
+  require_room();
   const auto op = onnx_ops().find(node.op);
   if (!node.domain.empty() || op == onnx_ops().end()) {
     refuse(node, "");
@@ -246,6 +267,7 @@ void Importer::run_node(const FileNode& node) {
     require(input.empty() || find(input) != nullptr,
             "node '{}' ({}) reads '{}', which nothing before it gives", node.name, node.op, input);
   }
+  const int depth = depth_;
   try {
     if (!node.unreadable.empty()) {
       throw Unsupported{node.unreadable};
@@ -265,6 +287,7 @@ void Importer::run_node(const FileNode& node) {
   } catch (const std::out_of_range&) {
     refuse(node, "numbers or names that are missing");
   }
+  depth_ = depth;  // what was thrown out of a branch has left it
 }
 
 // Layers of our graph lie one after another: a layer that was left and comes again is a new one.
@@ -273,8 +296,9 @@ void Importer::enter_layer(const FileNode& node) {
   if (name.layer != layer_ || scope_layer_.empty()) {
     layer_ = name.layer;
     scope_layer_ = name.layer;
-    for (int n = 2; !layers_.insert(scope_layer_).second; ++n) {
-      scope_layer_ = fmt::format("{}~{}", name.layer, n);
+    const auto [first, is_new] = layers_.emplace(name.layer, 1);
+    for (bool taken = !is_new; taken; taken = !layers_.emplace(scope_layer_, 1).second) {
+      scope_layer_ = fmt::format("{}~{}", name.layer, ++first->second);
     }
   }
   build_.set_scope(name.rest.empty() ? scope_layer_ : scope_layer_ + "/" + name.rest);
@@ -401,12 +425,24 @@ std::vector<std::string> Importer::output_names() const {
   return names;
 }
 
-void Importer::collect_outputs() {
-  if (!options_.loss.empty()) {
-    build_.set_scope("loss");
-    append_loss(*this, options_.loss);
-    return;
+// Outputs are asked for their values as inputs of nodes are, so this may be refused as a node may.
+void Importer::end() {
+  try {
+    if (options_.loss.empty()) {
+      collect_outputs();
+    } else {
+      build_.set_scope("loss");
+      append_loss(*this, options_.loss);
+    }
+  } catch (const Unsupported& unsupported) {
+    throw Error(
+        Blame::input,
+        fmt::format("{}: {}", options_.loss.empty() ? "the outputs" : "--loss " + options_.loss,
+                    unsupported.reason));
   }
+}
+
+void Importer::collect_outputs() {
   for (const FileValue& output : file_.graph.outputs) {
     Operand* operand = find(output.name);
     require(operand != nullptr, "nothing gives output '{}'", output.name);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ struct Operand {
   bool is_input = false;
   ValueId plain = -1;
   ValueId channels_last = -1;
-  ValueId swapped = -1;  // a matrix of which this is the transposed one
+  ValueId swapped = -1;                // a matrix of which this is the transposed one
+  std::optional<bool> is_number = {};  // all elements are one finite number; known once asked for
 
   [[nodiscard]] int rank() const { return static_cast<int>(shape.size()); }
   /// Its numbers are or can be known, and it is no weight that is trained: may be folded.
@@ -66,6 +68,12 @@ class Importer {
   [[nodiscard]] ValueId inv_count();
   void note_needed_constant(const Operand& x);
 
+  // Throw Error{input} where a small file asks for absurdly much: elements of constants in all,
+  // elements that were read to compute them, nodes of the graph.
+  void count_folded(std::int64_t elements);
+  void count_read(std::int64_t elements);
+  void require_room() const;
+
  private:
   void define_initializers(const FileGraph& graph);
   void define_inputs();
@@ -76,6 +84,7 @@ class Importer {
   void run_node(const FileNode& node);
   void refuse(const FileNode& node, const std::string& reason);
   void enter_layer(const FileNode& node);
+  void end();
   void collect_outputs();
   [[nodiscard]] std::string parameter_name(const std::string& wanted);
   ValueId parameter(const Operand& x, FileTensor tensor, bool trained, DType kept);
@@ -88,12 +97,13 @@ class Importer {
   Builder build_;
   std::map<std::string, Operand, std::less<>> operands_;
   std::set<std::string> refused_;  // values that nodes which cannot be imported would give
-  std::set<std::string, std::less<>> layers_;
-  std::string layer_;        // of the file's nodes
-  std::string scope_layer_;  // the same, made unique
-  int depth_ = 0;            // of subgraphs
+  std::map<std::string, int, std::less<>> layers_;  // -> the last number appended to it
+  std::string layer_;                               // of the file's nodes
+  std::string scope_layer_;                         // the same, made unique
+  int depth_ = 0;                                   // of subgraphs
   ValueId sample_share_ = -1;
   std::int64_t folded_ = 0;  // elements of constants
+  std::int64_t read_ = 0;    // the same, each time that one is an operand
 };
 
 }  // namespace weft::onnx_import

@@ -104,8 +104,7 @@ std::int64_t Known::elements() const {
 }
 
 std::int64_t Known::whole(std::int64_t i) const {
-  const Whole x =
-      is_real(element) ? Whole{static_cast<std::int64_t>(reals.at(i)), false} : wholes.at(i);
+  const Whole x = is_real(element) ? Whole{cut_to_whole(reals.at(i)), false} : wholes.at(i);
   require(!x.batched, "a number is needed that does not depend on the batch size, not {}",
           to_text(x));
   return x.n;
@@ -128,11 +127,15 @@ bool Known::is_splat() const {
 
 std::int64_t checked_elements(const Ints& dims) {
   std::int64_t product = 1;
+  bool empty = false;
+  require(dims.size() <= kMostKnownDims, "a constant of {} dims", dims.size());
   for (const std::int64_t n : dims) {
-    require(n >= 0 && !__builtin_mul_overflow(product, n, &product) && product <= kMostKnown,
+    const std::int64_t length = std::max<std::int64_t>(n, 1);
+    require(n >= 0 && !__builtin_mul_overflow(product, length, &product) && product <= kMostKnown,
             "a constant of more than {} elements", kMostKnown);
+    empty = empty || n == 0;
   }
-  return product;
+  return empty ? 0 : product;
 }
 
 Known known_wholes(const std::vector<Whole>& numbers) {
@@ -166,6 +169,11 @@ Ints whole_list(const Known& known) {
     list.push_back(known.whole(i));
   }
   return list;
+}
+
+std::int64_t cut_to_whole(double value) {
+  require(std::abs(value) < 0x1p63, "{} is no whole number of 64 bits", value);
+  return static_cast<std::int64_t>(value);
 }
 
 double round_to(double value, Element element) {

@@ -45,16 +45,21 @@ struct Known {
   [[nodiscard]] bool is_splat() const;
 };
 
+/// The most dims of a tensor.
+inline constexpr std::size_t kMostKnownDims = 32;
 /// The largest number of elements that is folded.
 inline constexpr std::int64_t kMostKnown = std::int64_t{1} << 22;
 
-/// Throws Error{input} for more than kMostKnown elements.
+/// Throws Error{input} for too many dims or more than kMostKnown elements, dims of length 0
+/// counting as 1: so that neither strides nor loops over some of the dims get out of hand.
 std::int64_t checked_elements(const Ints& dims);
 
 [[nodiscard]] Known known_wholes(const std::vector<Whole>& numbers);  // one dim
 [[nodiscard]] Known known_scalar(double value, Element element);
 [[nodiscard]] Known known_shape(const Shape& shape);
 [[nodiscard]] Ints whole_list(const Known& known);
+/// Cut towards zero. Throws Error{input} for what no 64 bits hold.
+[[nodiscard]] std::int64_t cut_to_whole(double value);
 /// A number of this element type: rounded to f32 and so on, cut to the width of an integer.
 [[nodiscard]] double round_to(double value, Element element);
 [[nodiscard]] std::int64_t wrap_to(std::int64_t value, Element element);

@@ -65,6 +65,16 @@ TEST(Known, TooManyElementsAreRefused) {
   EXPECT_THROW(checked_elements({std::int64_t{1} << 62, 4}), Error);
   EXPECT_THROW(checked_elements({-1}), Error);
   EXPECT_EQ(checked_elements({0, 7}), 0);
+  EXPECT_THROW(checked_elements({0, std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
+  EXPECT_THROW(checked_elements(Ints(1000, 1)), Error);
+}
+
+TEST(Known, RealsAreCutToWholeNumbersThatThereAre) {
+  EXPECT_EQ(cut_to_whole(-2.75), -2);
+  EXPECT_EQ(cut_to_whole(-0x1p62), -(std::int64_t{1} << 62));
+  for (const double x : {0x1p63, -1e300, static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    EXPECT_THROW((void)cut_to_whole(x), Error) << x;
+  }
 }
 
 }  // namespace

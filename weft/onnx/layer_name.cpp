@@ -46,6 +46,9 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& parts) 
 
 LayerName from_path(const std::string& path) {
   std::vector<std::string> parts = parts_of(path, '/');
+  if (parts.empty()) {
+    return {};
+  }
   parts.pop_back();  // the node itself
   parts = without_repeats(parts);
   std::size_t end = 0;

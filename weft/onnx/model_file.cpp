@@ -142,10 +142,12 @@ FileTensor read_tensor(onnx::TensorProto& t, const Source& source) {
   const std::string what = fmt::format("{}: tensor '{}'", source.where, t.name());
   require(tensor.dims.size() <= 64, "{} has {} dims", what, tensor.dims.size());
   require(!t.has_segment(), "{} is one segment of a tensor", what);
-  if (tensor.element == Element::text) {
+  const bool is_text = tensor.element == Element::text;
+  const std::int64_t needed =
+      checked_product(tensor.dims, is_text ? 1 : element_bytes(tensor.element), what);
+  if (is_text) {
     return tensor;  // only its name and type are of interest: text cannot be computed
   }
-  const std::int64_t needed = checked_product(tensor.dims, element_bytes(tensor.element), what);
   if (t.data_location() == onnx::TensorProto::EXTERNAL) {
     tensor.outside = outside_bytes(t, needed, source);
     return tensor;

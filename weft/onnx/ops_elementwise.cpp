@@ -27,9 +27,13 @@ struct Aligned {
 ValueId number_of(const Call& call, int i, int rank) {
   Operand& x = call.in(i);
   const Known* known = x.is_constant() && x.plain < 0 ? call.importer.numbers(x) : nullptr;
-  const bool one = known != nullptr && x.rank() < rank && known->is_splat() &&
-                   !known->mentions_batch() && std::isfinite(known->number(0));
-  return one ? scalar(call.b, known->number(0), call.importer.dtype(x.element)) : -1;
+  if (known == nullptr || x.rank() >= rank) {
+    return -1;
+  }
+  if (!x.is_number) {
+    x.is_number = known->is_splat() && !known->mentions_batch() && std::isfinite(known->number(0));
+  }
+  return *x.is_number ? scalar(call.b, known->number(0), call.importer.dtype(x.element)) : -1;
 }
 
 /// `plain` turned to channels last; [c,1,1] is [1,1,c], a shape without the samples.
@@ -231,6 +235,7 @@ void emit_dropout(const Call& call) {
       bound = bound && !dim.batched;
     }
     if (bound) {
+      call.importer.count_read(checked_elements(dims));
       call.give(1, strided(mask, dims, Ints(dims.size(), 0)));
     }
   }

@@ -113,6 +113,7 @@ void emit_eye_like(const Call& call) {
   const Element element =
       call.has_attr("dtype") ? element_of(call.whole("dtype", 1)) : call.element(0);
   call.need(is_real(element) || is_whole(element), "of strings");
+  call.importer.count_read(checked_elements({shape[0].size, shape[1].size}));
   Known eye = strided(known_scalar(0, element), {shape[0].size, shape[1].size}, {0, 0});
   for (std::int64_t i = std::max<std::int64_t>(0, -k); i < shape[0].size; ++i) {
     if (i + k >= shape[1].size) {
@@ -144,6 +145,7 @@ ValueId picked_entries(const Call& call, ValueId x, int axis, const Known& numbe
 
 void emit_compress(const Call& call) {
   const Known& condition = call.known(1, "the condition");
+  call.importer.count_read(condition.elements());
   const bool flat = !call.has_attr("axis");
   ValueId x = call.value(0);
   int axis = 0;
@@ -162,7 +164,9 @@ void emit_compress(const Call& call) {
       chosen.push_back(i);
     }
   }
-  call.need(!chosen.empty(), "of no elements");
+  const Dim length = call.b.type(x).shape[static_cast<std::size_t>(axis)];
+  call.need(!chosen.empty() && !length.batched && chosen.back() < length.size,
+            "of elements that are not there");
   call.give(0, picked_entries(call, x, axis, list_of(chosen)), call.element(0));
 }
 
@@ -177,8 +181,10 @@ void emit_reverse_sequence(const Call& call) {
   const std::int64_t samples = shape[static_cast<std::size_t>(batch)].size;
   const std::int64_t steps = shape[static_cast<std::size_t>(time)].size;
   call.need(lengths.elements() == samples, "lengths of other samples");
+  const std::int64_t all = checked_elements({shape[0].size, shape[1].size});
+  call.importer.count_read(all);
   Ints rows;
-  for (std::int64_t i = 0; i < shape[0].size * shape[1].size; ++i) {
+  for (std::int64_t i = 0; i < all; ++i) {
     const std::int64_t first = i / shape[1].size;
     const std::int64_t second = i % shape[1].size;
     const std::int64_t sample = batch == 0 ? first : second;

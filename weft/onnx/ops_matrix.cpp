@@ -211,6 +211,8 @@ void emit_einsum(const Call& call) {
       arrow < equation.size() ? equation.substr(arrow + 2) : implied_result(equation);
   std::vector<Term> terms;
   std::string rest = equation.substr(0, arrow);
+  call.need(call.inputs() > 0 && std::ranges::count(rest, ',') + 1 == call.inputs(),
+            "with other terms than operands");
   for (int i = 0; i < call.inputs(); ++i) {
     const std::size_t end = std::min(rest.find(','), rest.size());
     terms.push_back({rest.substr(0, end), call.value(i)});

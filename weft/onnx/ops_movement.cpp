@@ -23,9 +23,8 @@ Shape shape_of(const std::vector<Whole>& sizes) {
 }
 
 void emit_reshape(const Call& call) {
-  const Known& wanted = call.known(1, "the shape");
-  const std::vector<Whole> sizes = reshaped_sizes(known_shape(call.shape(0)).wholes, wanted.wholes,
-                                                  call.whole("allowzero", 0) != 0);
+  const std::vector<Whole> sizes = reshaped_sizes(
+      known_shape(call.shape(0)).wholes, known_sizes(call, 1), call.whole("allowzero", 0) != 0);
   call.give(0, reshape(call.b, call.value(0), shape_of(sizes)), call.element(0));
 }
 
@@ -44,6 +43,7 @@ void emit_flatten(const Call& call) {
 
 void emit_unsqueeze(const Call& call) {
   const Ints axes = call.list("axes", 1);
+  call.need(axes.size() <= kMostKnownDims, "of so many dims");
   Shape shape = call.shape(0);
   for (const std::int64_t axis :
        sorted_axes(call, axes, call.rank(0) + static_cast<int>(axes.size()))) {
@@ -101,13 +101,13 @@ void emit_transpose(const Call& call) {
 }
 
 void emit_expand(const Call& call) {
-  const Shape shape = shape_of(call.known(1, "the shape").wholes);
+  const Shape shape = shape_of(known_sizes(call, 1));
   call.give(0, broadcast(call.b, call.value(0), common_shape(call.shape(0), shape)),
             call.element(0));
 }
 
 void emit_constant_of_shape(const Call& call) {
-  const Shape shape = shape_of(call.known(0, "the shape").wholes);
+  const Shape shape = shape_of(known_sizes(call, 0));
   Known value = known_scalar(0, Element::f32);
   if (const FileAttr* attr = call.attr("value")) {
     const auto* tensor = std::get_if<FileTensor>(attr);
@@ -172,6 +172,8 @@ void emit_split(const Call& call) {
     call.need(parts > 0 && length.size % parts == 0, "into unequal parts");
     sizes.assign(static_cast<std::size_t>(parts), length.size / parts);
   }
+  call.need(sizes.size() == call.node.outputs.size(), "into other parts than outputs");
+  call.need(sizes.size() > 1 || sizes[0] == length.size, "into a part of another size");
   for (const std::int64_t size : sizes) {
     call.need(size > 0, "into a part without elements");
   }
@@ -206,6 +208,7 @@ void emit_slice(const Call& call) {
       call.need(starts[i] == 0 && ends[i] > (std::int64_t{1} << 30) && step == 1, "of the batch");
       continue;
     }
+    call.need(sizes[d] == 0, "an axis given twice");
     const SliceRange range = slice_range(dim.size, starts[i], ends[i], step);
     call.need(range.size > 0, "of no elements");
     first[d] = range.start;

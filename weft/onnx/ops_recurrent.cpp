@@ -143,6 +143,7 @@ std::vector<ValueId> run(const Call& call, Direction& d, bool backwards) {
   Builder& b = call.b;
   std::vector<ValueId> states(d.from_x.size(), -1);
   for (std::size_t i = 0; i < states.size(); ++i) {
+    call.importer.require_room();
     const std::size_t t = backwards ? states.size() - 1 - i : i;
     d.h = call.node.op == "LSTM" ? lstm_step(b, d, d.from_x[t])
           : call.node.op == "GRU"

@@ -11,6 +11,8 @@ namespace weft::onnx_import {
 
 namespace {
 
+constexpr double kMostPlace = 1e15;  // of which doubles still know the whole part
+
 struct Rule {
   std::string mode;       // nearest | linear | cubic
   std::string transform;  // from a place of the output to one of the input
@@ -84,9 +86,12 @@ bool is_outside(const Rule& rule, const Axis& axis, double place) {
 Known matrix(const Call& call, const Rule& rule, const Axis& axis) {
   Known m{
       .element = call.element(0), .dims = {axis.outputs, axis.inputs}, .reals = {}, .wholes = {}};
-  m.reals.assign(static_cast<std::size_t>(checked_elements(m.dims)), 0);
+  const std::int64_t elements = checked_elements(m.dims);
+  call.importer.count_read(elements);
+  m.reals.assign(static_cast<std::size_t>(elements), 0);
   for (std::int64_t i = 0; i < axis.outputs; ++i) {
     const double place = place_of(rule, axis, i);
+    call.need(std::abs(place) < kMostPlace, "to a place out of reach");
     if (is_outside(rule, axis, place)) {
       call.need(rule.outside == 0, "with an extrapolation value");
       continue;
@@ -114,8 +119,10 @@ ValueId along(const Call& call, const Rule& rule, const Axis& axis, ValueId x) {
   Builder& b = call.b;
   if (rule.mode == "nearest") {
     std::vector<Whole> places;
+    call.importer.count_read(checked_elements({axis.outputs}));
     for (std::int64_t i = 0; i < axis.outputs; ++i) {
       const double place = place_of(rule, axis, i);
+      call.need(std::abs(place) < kMostPlace, "to a place out of reach");
       call.need(!is_outside(rule, axis, place), "with an extrapolation value");
       places.push_back({nearest(rule, axis, place), false});
     }
@@ -147,13 +154,14 @@ std::vector<Axis> axes_of(const Call& call) {
   std::vector<double> scales = call.reals("scales");
   if (call.has(scales_input)) {
     const Known& known = call.known(scales_input, "the scales");
+    call.need(known.elements() <= call.rank(0), "with more scales than dims");
     for (std::int64_t i = 0; i < known.elements(); ++i) {
       scales.push_back(known.number(i));
     }
   }
   const Ints sizes = call.has(3) ? whole_list(call.known(3, "the sizes")) : Ints{};
   const auto rank = static_cast<std::size_t>(call.rank(0));
-  call.need(scales.size() == rank || sizes.size() == rank, "without scales");
+  call.need((sizes.empty() ? scales.size() : sizes.size()) == rank, "without a scale for each dim");
   std::vector<Axis> axes;
   for (std::size_t d = 0; d < rank; ++d) {
     const Dim dim = call.shape(0)[d];

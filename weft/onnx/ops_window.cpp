@@ -8,6 +8,9 @@ namespace weft::onnx_import {
 
 namespace {
 
+constexpr std::int64_t kMostWindow = 1 << 18;              // so that no product
+constexpr std::int64_t kMostSize = std::int64_t{1} << 44;  // of these two overflows
+
 /// What slides over the spatial dims, an entry each; `padding` has two: before and after.
 struct Sliding {
   Ints sizes;
@@ -52,7 +55,9 @@ Sliding sliding_of(const Call& call, Ints kernel) {
                 pads.size() == 2 * dims,
             "windows of other dims");
   for (std::size_t d = 0; d < dims; ++d) {
-    call.need(s.stride[d] > 0 && s.dilation[d] > 0 && s.kernel[d] > 0, "an empty window");
+    for (const std::int64_t n : {s.stride[d], s.dilation[d], s.kernel[d]}) {
+      call.need(n > 0 && n <= kMostWindow, "an empty or a huge window");
+    }
     s.padding.insert(s.padding.end(), {pads[d], pads[dims + d]});
   }
   const std::string automatic = call.text("auto_pad", "NOTSET");
@@ -102,6 +107,8 @@ void emit_conv_transpose(const Call& call) {
   const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   call.need(extra.size() == dims && (wanted.empty() || wanted.size() == dims), "of other dims");
   for (std::size_t d = 0; d < dims && (same || !wanted.empty()); ++d) {
+    call.need(wanted.empty() || (wanted[d] > 0 && wanted[d] <= kMostSize), "to no size");
+    call.need(extra[d] >= 0 && extra[d] <= kMostSize, "with such an output_padding");
     const std::int64_t target = wanted.empty() ? s.sizes[d] * s.stride[d] : wanted[d];
     const std::int64_t reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
     std::int64_t total = (s.sizes[d] - 1) * s.stride[d] + extra[d] + reach - target;

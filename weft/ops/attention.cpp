@@ -17,7 +17,8 @@
 //
 // In the factor rules the groups have the letter h: without sharing they are the heads. If there is
 // but one group, r is the major factor of the heads and can be split; dk and dv are then partial
-// sums, as dbias is when b is split.
+// sums, as dbias is when b is split. Queries (s) can be split too: each device sees all keys, and
+// its dk and dv are partial sums.
 
 #include "weft/ops/attention.h"
 
@@ -96,7 +97,7 @@ FactorRule factors(const OpCall& call) {
   const bool biased = call.inputs.size() > 3;
   return {.dims = std::string("b s (h r) d, b t h d, b t h e") + (biased ? ", n (h r) s t" : "") +
                   " -> b s (h r) e, b (h r) s",
-          .whole = biased ? "stden" : "stde"};
+          .whole = biased ? "tden" : "tde"};
 }
 
 std::vector<ValueId> gradient(const Backward& b) {
@@ -180,7 +181,7 @@ FactorRule factors_backward(const OpCall& call) {
       .dims = std::string("b s (h r) e, b s (h r) d, b t h d, b t h e, b s (h r) e, b (h r) s") +
               (biased ? ", n (h r) s t" : "") + " -> b s (h r) d, b t h d, b t h e" +
               (has_bias_gradient(call) ? ", n (h r) s t" : ""),
-      .whole = biased ? "stden" : "stde"};
+      .whole = biased ? "tden" : "tde"};
 }
 
 Cost cost_backward(const OpCall& call) {
@@ -197,8 +198,10 @@ std::int64_t workspace_backward(const OpCall& call) {
 }  // namespace
 
 Range AttentionSizes::keys(std::int64_t row) const {
-  const std::int64_t reach = window == 0 ? std::max(s, t) : window;
-  return {std::max<std::int64_t>(0, row - reach + 1), causal ? row + 1 : std::min(t, row + reach)};
+  const std::int64_t query = first_query + row;
+  const std::int64_t reach = window == 0 ? std::max(query + 1, t) : window;
+  return {std::max<std::int64_t>(0, query - reach + 1),
+          std::min(t, causal ? query + 1 : query + reach)};
 }
 
 std::int64_t AttentionSizes::forward_scratch() const {

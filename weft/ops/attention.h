@@ -33,10 +33,11 @@ struct AttentionSizes {
   double scale = 1;
   double dropout = 0;
   bool bias_gradient = false;
-  bool narrow = false;  // bf16: blocks are converted to f32
+  bool narrow = false;           // bf16: blocks are converted to f32
+  std::int64_t first_query = 0;  // where the s queries begin among all of the sample
 
   [[nodiscard]] std::int64_t heads_per_group() const { return h / g; }
-  /// The keys that query `row` sees.
+  /// The keys that query `row` of these sees.
   [[nodiscard]] Range keys(std::int64_t row) const;
   /// Queries [first, first + rows) of block `i`.
   [[nodiscard]] Range queries(std::int64_t i) const {

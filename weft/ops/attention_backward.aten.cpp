@@ -53,8 +53,8 @@ struct Gradient {
     }
   }
 
-  // From the last block, which without a window sees every key: it writes dk and dv of the group,
-  // the others add to them.
+  // From the last block. If it sees every key, it writes dk and dv of the group, and the others add
+  // to them.
   void run_group(std::int64_t sample, std::int64_t group, const Scratch<W>& scratch) const {
     const AttentionSizes& a = at.sizes;
     T* const dk_group = dk + at.k(sample, group, 0);
@@ -62,7 +62,7 @@ struct Gradient {
     HeadBlock<W> block{.sample = sample, .group = group};
     block.dk = target(dk_group, a.g * a.d, scratch.dk, a.d);
     block.dv = target(dv_group, a.g * a.e, scratch.dv, a.e);
-    block.writes = a.window == 0;
+    block.writes = a.window == 0 && a.s > 0 && a.keys(a.s - 1).end == a.t;
     if (!block.writes) {
       clear(block);
     }

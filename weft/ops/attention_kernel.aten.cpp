@@ -35,7 +35,9 @@ void draw_factors(const RandomStream& random, std::uint64_t begin, std::int64_t 
 }  // namespace
 
 AttentionLayout attention_layout(const AttentionSizes& sizes, const KernelEnv& env) {
-  return {.sizes = sizes, .first_sample = begin_of(env, 0)};
+  AttentionLayout layout{.sizes = sizes, .first_sample = begin_of(env, 0)};
+  layout.sizes.first_query = begin_of(env, 1);
+  return layout;
 }
 
 void for_attention_tasks(std::int64_t tasks, std::int64_t size, const at::Tensor& like,
@@ -61,6 +63,8 @@ AttentionDropout::AttentionDropout(const AttentionSizes& sizes, const KernelEnv&
     : stream_{env.seed, env.step, env.node},
       sizes_(sizes),
       first_sample_(begin_of(env, 0)),
+      first_query_(begin_of(env, 1)),
+      queries_(env.inputs.empty() ? sizes.s : env.whole_inputs.at(0).at(1).size),
       first_head_(begin_of(env, 2)),
       heads_(env.inputs.empty() ? sizes.h : env.whole_inputs.at(0).at(2).size) {
 }
@@ -69,8 +73,8 @@ template <typename T>
 void AttentionDropout::factors(std::int64_t sample, std::int64_t head, std::int64_t row, Range keys,
                                T* to) const {
   const std::int64_t line = (first_sample_ + sample) * heads_ + first_head_ + head;
-  draw_factors(stream_, static_cast<std::uint64_t>((line * sizes_.s + row) * sizes_.t + keys.begin),
-               keys.size(), sizes_.dropout, to);
+  const std::int64_t first = (line * queries_ + first_query_ + row) * sizes_.t + keys.begin;
+  draw_factors(stream_, static_cast<std::uint64_t>(first), keys.size(), sizes_.dropout, to);
 }
 
 template void AttentionDropout::factors(std::int64_t, std::int64_t, std::int64_t, Range,

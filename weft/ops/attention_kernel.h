@@ -69,6 +69,8 @@ class AttentionDropout {
   RandomStream stream_;
   AttentionSizes sizes_;
   std::int64_t first_sample_ = 0;
+  std::int64_t first_query_ = 0;
+  std::int64_t queries_ = 1;
   std::int64_t first_head_ = 0;
   std::int64_t heads_ = 1;
 };

@@ -46,6 +46,7 @@ Tensors lion_kernel(const KernelCall& call);
 Tensors linear_kernel(const KernelCall& call);
 Tensors linear_input_grad_kernel(const KernelCall& call);
 Tensors linear_weight_grad_kernel(const KernelCall& call);
+Tensors embedding_kernel(const KernelCall& call);
 Tensors embedding_weight_grad_kernel(const KernelCall& call);
 Tensors layer_norm_kernel(const KernelCall& call);
 Tensors layer_norm_backward_kernel(const KernelCall& call);

@@ -68,7 +68,7 @@ TensorTypes infer(const OpCall& call) {
   const TensorType& w = call.inputs[1];
   require_weight(w, x, op);
   const std::int64_t groups = groups_of(call, op);
-  require(w.size(1) * groups == x.size(-1) && w.size(0) % groups == 0,
+  require(x.size(-1) % groups == 0 && w.size(1) == x.size(-1) / groups && w.size(0) % groups == 0,
           "conv: weight {} and groups = {} do not fit {}", format_type(w), groups, format_type(x));
   if (call.inputs.size() == 3) {
     const TensorType want{{w.shape[0]}, w.dtype};

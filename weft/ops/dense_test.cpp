@@ -137,7 +137,8 @@ TEST(DenseOps, AttentionSplitsGroupsOrTheHeadsOfTheOnlyOne) {
   EXPECT_TRUE(can(2, 'h'));
   EXPECT_FALSE(can(2, 'r'));
   EXPECT_TRUE(can(1, 'r'));
-  EXPECT_FALSE(can(1, 's'));
+  EXPECT_TRUE(can(1, 's'));
+  EXPECT_FALSE(can(1, 't'));
 }
 
 // The ops that the gradient of a linear with bias emits, for what is wanted.

@@ -1,7 +1,7 @@
 // embedding(table[v,h], ids[…]) -> y[…,h]: row ids[…] of the table.
 //
-// The gradient adds row dy[…] to row ids[…]. Which rows a device needs is known only when the ids
-// are, so v stays whole; h and the leading dims may be split.
+// The gradient adds row dy[…] to row ids[…]. A device with a part of the rows gives zeros for ids
+// of others, so y is a partial sum when v is split; its part of the gradient is its own.
 
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
@@ -29,7 +29,7 @@ TensorTypes infer(const OpCall& call) {
 
 FactorRule factors(const OpCall& call) {
   const int n = call.inputs[1].rank();
-  return {.dims = "v h, " + letters(n) + " -> " + letters(n, "h"), .whole = "v", .linear = {{0}}};
+  return {.dims = "v h, " + letters(n) + " -> " + letters(n, "h"), .linear = {{0}}};
 }
 
 std::vector<ValueId> gradient(const Backward& b) {
@@ -49,12 +49,6 @@ Cost cost(const OpCall& call) {
   return {.flops = 0, .bytes_moved = 2.0 * moved + static_cast<double>(call.inputs[1].bytes())};
 }
 
-KernelSteps kernel(const OpCall& /*call*/) {
-  KernelSteps k(2);
-  k.out(k.call("aten::embedding", {k.in(0), k.in(1), std::int64_t{-1}, false, false}));
-  return k;
-}
-
 // ---- embedding_weight_grad
 // -----------------------------------------------------------------------
 
@@ -72,7 +66,7 @@ TensorTypes infer_weight_grad(const OpCall& call) {
 
 FactorRule factors_weight_grad(const OpCall& call) {
   const int n = call.inputs[1].rank();
-  return {.dims = letters(n, "h") + ", " + letters(n) + " -> v h", .whole = "v", .linear = {{0}}};
+  return {.dims = letters(n, "h") + ", " + letters(n) + " -> v h", .linear = {{0}}};
 }
 
 Cost cost_weight_grad(const OpCall& call) {
@@ -81,7 +75,7 @@ Cost cost_weight_grad(const OpCall& call) {
 
 // The rows of dy in the order of their ids, and where each id begins.
 std::int64_t workspace_weight_grad(const OpCall& call) {
-  return (call.inputs[1].elements() + attr_int(call.attrs, "rows") + 1) * element_bytes(DType::i64);
+  return (call.inputs[1].elements() + call.outputs[0].size(0) + 1) * element_bytes(DType::i64);
 }
 
 }  // namespace
@@ -93,8 +87,7 @@ OpDef embedding() {
           .infer = infer,
           .factors = factors,
           .gradient = gradient,
-          .cost = cost,
-          .kernel = kernel};
+          .cost = cost};
 }
 
 OpDef embedding_weight_grad() {

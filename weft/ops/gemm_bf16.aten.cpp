@@ -69,6 +69,9 @@ void gemm(const Bf16Gemm& g) {
     const std::int64_t n = std::min(size.n, g.n - j);
     for (std::int64_t i = 0; i < g.m; i += size.m) {
       const std::int64_t m = std::min(size.m, g.m - i);
+      if (g.k == 0) {
+        std::fill(c, c + m * n, 0.0F);
+      }
       for (std::int64_t l = 0; l < g.k; l += size.k) {
         const std::int64_t k = std::min(size.k, g.k - l);
         gemm(Gemm<float>{.m = m,

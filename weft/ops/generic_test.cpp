@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "weft/ops/op.h"
 #include "weft/ops/rules.h"
 
 namespace weft {
 namespace {
+
+using ::testing::HasSubstr;
 
 TensorType f32(Shape shape) {
   return {std::move(shape), DType::f32};
@@ -83,6 +87,29 @@ TEST_F(GenericRules, SlicesAndPads) {
   EXPECT_EQ(rule("pad", {x}, padded({0, 1}, {0, -2}, "constant")), "f32[B,5]; b s -> b h | sh");
   EXPECT_EQ(rule("pad", {x}, padded({0, 6}, {0, 0}, "reflect")),
             "pad: reflect adds 6 and 0 to dim 1 of f32[B,6], but it has fewer entries to mirror");
+}
+
+TEST_F(GenericRules, LengthsThatNoMemoryHasAreRefused) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const TensorType x = f32({kBatch, 4});
+  EXPECT_THAT(rule("split", {x}, {{"dim", whole(1)}, {"sizes", Ints{most, most, 6}}}),
+              HasSubstr("do not make up dim 1"));
+  EXPECT_THAT(
+      rule("slice", {x}, {{"starts", Ints{0, 1}}, {"sizes", Ints{0, 3}}, {"steps", Ints{1, most}}}),
+      HasSubstr("are not all inside"));
+  EXPECT_THAT(rule("pad", {x},
+                   {{"before", Ints{0, most}},
+                    {"after", Ints{0, most}},
+                    {"mode", text("constant")},
+                    {"value", 0.0}}),
+              HasSubstr("too many"));
+  EXPECT_THAT(rule("reshape", {x}, {{"shape", text("B,4294967296,4294967297")}}),
+              HasSubstr("too large"));
+  EXPECT_THAT(rule("gather_nd", {x, i64({2, 2})}, {{"batch_dims", std::int64_t{1} << 32}}),
+              HasSubstr("shared dims"));
+  const Attrs grouped = {{"groups", most}};
+  EXPECT_THAT(rule("conv", {f32({kBatch, 4, 2}), f32({2, 2, 1})}, grouped),
+              HasSubstr("do not fit"));
 }
 
 TEST_F(GenericRules, GathersAndScatters) {

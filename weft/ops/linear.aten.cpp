@@ -22,8 +22,13 @@ at::Tensor empty_output(const KernelCall& call) {
   return output_of(call, 0);
 }
 
+// Also of a tensor without features: a device may have none of those that are summed over.
 std::int64_t rows_of(const at::Tensor& x) {
-  return x.numel() / std::max<std::int64_t>(x.size(-1), 1);
+  std::int64_t rows = 1;
+  for (std::int64_t d = 0; d + 1 < x.dim(); ++d) {
+    rows *= x.size(d);
+  }
+  return rows;
 }
 
 // [rows, last dim]

@@ -30,11 +30,12 @@ Places places_of(int rank, const TensorType& ids, std::int64_t batch_dims, std::
   require(ids.dtype == DType::i64 && ids.rank() >= 1 && !ids.shape.back().batched,
           "{}: ids are {}, but must be i64 with at least one dim, the last not the batch", op,
           format_type(ids));
-  const auto shared = static_cast<int>(batch_dims);
-  const auto pointed = static_cast<int>(ids.shape.back().size);
-  require(shared >= 0 && shared < ids.rank() && shared + pointed <= rank,
+  const std::int64_t columns = ids.shape.back().size;
+  require(batch_dims >= 0 && batch_dims < ids.rank() && columns <= rank - batch_dims,
           "{}: ids {} with {} shared dims point into more than the {} dims there are", op,
-          format_type(ids), shared, rank);
+          format_type(ids), batch_dims, rank);
+  const auto shared = static_cast<int>(batch_dims);
+  const auto pointed = static_cast<int>(columns);
   return {.shared = shared,
           .listed = ids.rank() - 1 - shared,
           .pointed = pointed,

@@ -42,6 +42,11 @@ TensorType changed(const OpCall& call, std::string_view op, std::int64_t sign) {
             format_type(type));
     const std::int64_t before = attr_ints(call.attrs, "before")[d];
     const std::int64_t after = attr_ints(call.attrs, "after")[d];
+    constexpr std::int64_t kMost = std::int64_t{1} << 60U;  // so that no sum overflows
+    for (const std::int64_t n : {before, after, type.shape[d].size}) {
+      require(n >= -kMost && n <= kMost, "{}: {} before and {} after dim {} of {} are too many", op,
+              before, after, d, format_type(type));
+    }
     const std::int64_t size = type.shape[d].size + sign * (before + after);
     const std::int64_t length = sign == 1 ? type.shape[d].size : size;
     require(size > 0 && before + length > 0 && after + length > 0,

@@ -22,10 +22,10 @@ TensorTypes infer(const OpCall& call) {
   const TensorType& x = call.inputs[0];
   const TensorType y{shape_attr(call, "reshape"), x.dtype};
   const auto elements = [](const Shape& shape) {  // the number of batched dims, and the product
-    std::pair<int, std::int64_t> product{0, 1};
+    std::pair<int, Dim> product{0, 1};
     for (const Dim dim : shape) {
       product.first += dim.batched ? 1 : 0;
-      product.second *= dim.size;
+      product.second = product.second * Dim(dim.size);
     }
     return product;
   };

@@ -41,8 +41,10 @@ void require_lists(const Attrs& attrs, int rank, std::string_view op,
 
 void require_inside(const Cut& cut, std::int64_t length, std::size_t dim, std::string_view op) {
   const std::int64_t first = cut.start < 0 ? cut.start + length : cut.start;
-  const std::int64_t last = first + (cut.size - 1) * cut.step;
-  require(cut.step != 0 && first >= 0 && first < length && last >= 0 && last < length,
+  std::int64_t last = 0;
+  const bool counts = !__builtin_mul_overflow(cut.size - 1, cut.step, &last) &&
+                      !__builtin_add_overflow(first, last, &last);
+  require(counts && cut.step != 0 && first >= 0 && first < length && last >= 0 && last < length,
           "{}: {} entries from {} with step {} are not all inside of dim {}, which has length {}",
           op, cut.size, cut.start, cut.step, dim, length);
 }

@@ -2,8 +2,6 @@
 // contiguous.
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "weft/ops/all_ops.h"
 #include "weft/ops/builder.h"
 #include "weft/ops/rules.h"
@@ -21,13 +19,12 @@ TensorTypes infer(const OpCall& call) {
   const Ints& sizes = attr_ints(call.attrs, "sizes");
   require(!x.shape[dim].batched, "split: dim {} of {} is the batch, which has no fixed parts", dim,
           format_type(x));
-  bool fits = !sizes.empty();
+  std::int64_t rest = x.shape[dim].size;
   for (const std::int64_t size : sizes) {
-    fits = fits && size > 0;
+    rest = size > 0 && size <= rest ? rest - size : -1;
   }
-  fits = fits && std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) == x.shape[dim].size;
-  require(fits, "split: sizes [{}] do not make up dim {} of {}", fmt::join(sizes, ","), dim,
-          format_type(x));
+  require(!sizes.empty() && rest == 0, "split: sizes [{}] do not make up dim {} of {}",
+          fmt::join(sizes, ","), dim, format_type(x));
   TensorTypes parts(sizes.size(), x);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     parts[i].shape[dim] = Dim(sizes[i]);

@@ -101,9 +101,11 @@ std::int64_t window_inputs(const Window& window, std::string_view op, std::int64
   require(extra >= 0 && extra < window.stride,
           "{}: output_padding {} must be at least 0 and below the stride {}", op, extra,
           window.stride);
-  const std::int64_t inputs = (outputs - 1) * window.stride +
-                              window.dilation * (window.kernel - 1) + 1 + extra - window.before -
-                              window.after;
+  std::int64_t inputs = 0;
+  require(!__builtin_mul_overflow(outputs - 1, window.stride, &inputs) &&
+              !__builtin_add_overflow(inputs, window.dilation * (window.kernel - 1), &inputs) &&
+              !__builtin_add_overflow(inputs, 1 + extra - window.before - window.after, &inputs),
+          "{}: {} outputs with stride {} are too many", op, outputs, window.stride);
   require(inputs >= 1, "{}: padding {} and {} leaves nothing", op, window.before, window.after);
   return inputs;
 }

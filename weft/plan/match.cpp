@@ -1,26 +1,69 @@
 // Rules of a plan: which one counts for a name, and what it says.
-#include <charconv>
+#include <algorithm>
+#include <cctype>
+#include <numeric>
 
 #include "weft/base/error.h"
+#include "weft/base/take.h"
 #include "weft/plan/plan.h"
 
 namespace weft {
 namespace {
 
-/// Nothing if the text is neither a letter nor "+" and a number.
+constexpr std::int64_t kLargestNumber = 1'000'000;  // keeps products of a unit and ratios small
+
+bool is_small(const std::optional<std::int64_t>& number) {
+  return number && *number <= kLargestNumber;
+}
+
+/// Ratios without a common divisor; none if all are the same.
+std::vector<std::int64_t> lowest_terms(std::vector<std::int64_t> ratios) {
+  std::int64_t common = 0;
+  for (const std::int64_t ratio : ratios) {
+    common = std::gcd(common, ratio);
+  }
+  for (std::int64_t& ratio : ratios) {
+    ratio /= std::max<std::int64_t>(common, 1);
+  }
+  const bool even = std::ranges::all_of(ratios, [&](std::int64_t r) { return r == ratios[0]; });
+  return even ? std::vector<std::int64_t>() : ratios;
+}
+
+/// "h", "h:3:1", "n/64", "n/64:3:1", "+0"; nothing for other texts.
 std::optional<Split> parse_split(std::string_view text) {
-  if (text.size() == 1 && text[0] != '+') {
-    return split_factor(text[0]);
+  if (take(text, '+')) {
+    const std::optional<std::int64_t> set = take_number(text);
+    return is_small(set) && text.empty()
+               ? std::optional(
+                     Split{.kind = Split::Kind::linear, .linear_set = static_cast<int>(*set)})
+               : std::nullopt;
   }
-  int set = -1;
-  if (text.size() < 2 || text[0] != '+') {
+  if (text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0) {
     return std::nullopt;
   }
-  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), set);
-  if (error != std::errc() || end != text.data() + text.size() || set < 0) {
+  Split split = split_factor(text.front());
+  text.remove_prefix(1);
+  if (take(text, '/')) {
+    const std::optional<std::int64_t> unit = take_number(text);
+    if (!is_small(unit) || *unit < 1) {
+      return std::nullopt;
+    }
+    split.unit = *unit;
+  }
+  std::int64_t sum = 0;
+  while (take(text, ':')) {
+    const std::optional<std::int64_t> ratio = take_number(text);
+    if (!is_small(ratio)) {
+      return std::nullopt;
+    }
+    split.ratios.push_back(*ratio);
+    sum += *ratio;
+  }
+  if (!text.empty() || (!split.ratios.empty() && sum == 0)) {
     return std::nullopt;
   }
-  return Split{.kind = Split::Kind::linear, .linear_set = set};
+  split.ratios = lowest_terms(std::move(split.ratios));
+  return split;
 }
 
 }  // namespace
@@ -31,6 +74,8 @@ std::string_view weight_mode_name(WeightMode mode) {
       return "replicate";
     case WeightMode::zero1:
       return "zero1";
+    case WeightMode::zero2:
+      return "zero2";
     case WeightMode::zero3:
       return "zero3";
   }
@@ -39,7 +84,8 @@ std::string_view weight_mode_name(WeightMode mode) {
 }
 
 std::optional<WeightMode> parse_weight_mode(std::string_view name) {
-  for (const WeightMode mode : {WeightMode::replicate, WeightMode::zero1, WeightMode::zero3}) {
+  for (const WeightMode mode :
+       {WeightMode::replicate, WeightMode::zero1, WeightMode::zero2, WeightMode::zero3}) {
     if (weight_mode_name(mode) == name) {
       return mode;
     }
@@ -63,12 +109,28 @@ Splits splits_for(const NodeRule& rule, const Mesh& mesh) {
     require(axis >= 0, "rule for nodes '{}': the stage's mesh has no axis '{}'", rule.nodes, name);
     const std::optional<Split> split = parse_split(text);
     require(split.has_value(),
-            "rule for nodes '{}': axis {} is to split '{}'; write one factor letter, or +0 for "
-            "partial sums of linear set 0",
+            "rule for nodes '{}': axis {} is to split '{}'; write a factor letter, with a unit and "
+            "ratios if parts are to be unequal (h, h:3:1, n/64:3:1), or +0 for partial sums of "
+            "linear set 0",
             rule.nodes, name, text);
     splits[static_cast<std::size_t>(axis)] = *split;
   }
   return splits;
+}
+
+std::string format_split(const Split& split) {
+  WEFT_CHECK(split.kind != Split::Kind::none);
+  if (split.kind == Split::Kind::linear) {
+    return fmt::format("+{}", split.linear_set);
+  }
+  std::string text(1, split.letter);
+  if (split.unit != 1) {
+    text += fmt::format("/{}", split.unit);
+  }
+  for (const std::int64_t ratio : split.ratios) {
+    text += fmt::format(":{}", ratio);
+  }
+  return text;
 }
 
 WeightMode weight_mode(const StagePlan& stage, std::string_view parameter,

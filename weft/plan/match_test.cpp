@@ -93,11 +93,28 @@ TEST(Rules, SplitsInTheOrderOfTheAxes) {
                Error);
 }
 
+TEST(Splits, UnitsAndRatiosGoBothWays) {
+  const Mesh mesh{.devices = {0, 1}, .axes = {{"tp", 2}}};
+  const auto split = [&](const std::string& text) {
+    return splits_for({.nodes = "*", .split = {{"tp", text}}}, mesh)[0];
+  };
+  for (const char* text : {"h", "h:3:1", "n/64", "n/64:3:1", "h:0:1", "+2"}) {
+    EXPECT_EQ(format_split(split(text)), text);
+  }
+  EXPECT_EQ(split("h:6:2"), split("h:3:1"));
+  EXPECT_EQ(split("h:5:5"), split("h"));
+  for (const char* wrong :
+       {"", "h:", "h/0", "h:0:0", "hh", "+", "+x", "h:1:-1", "3", "h/2000000"}) {
+    EXPECT_THROW(static_cast<void>(split(wrong)), Error) << wrong;
+  }
+}
+
 TEST(WeightModes, NamesGoBothWays) {
-  for (const WeightMode mode : {WeightMode::replicate, WeightMode::zero1, WeightMode::zero3}) {
+  for (const WeightMode mode :
+       {WeightMode::replicate, WeightMode::zero1, WeightMode::zero2, WeightMode::zero3}) {
     EXPECT_EQ(parse_weight_mode(weight_mode_name(mode)), mode);
   }
-  EXPECT_EQ(parse_weight_mode("zero2"), std::nullopt);
+  EXPECT_EQ(parse_weight_mode("zero4"), std::nullopt);
 }
 
 }  // namespace

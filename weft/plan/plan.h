@@ -27,8 +27,9 @@ struct ModelSpec {
 /// How a parameter that an axis does not split in the forward pass is kept along that axis.
 ///   replicate  parameter, gradient and state on every device; gradients are all-reduced
 ///   zero1      state and update are split; gradients are reduce-scattered, parameters gathered
+///   zero2      as zero1, and the gradient of each micro-batch is reduce-scattered at once
 ///   zero3      parameter, gradient and state are split; gathered before each use
-enum class WeightMode : std::uint8_t { replicate, zero1, zero3 };
+enum class WeightMode : std::uint8_t { replicate, zero1, zero2, zero3 };
 [[nodiscard]] std::string_view weight_mode_name(WeightMode mode);
 /// Nothing for an unknown name.
 [[nodiscard]] std::optional<WeightMode> parse_weight_mode(std::string_view name);
@@ -36,9 +37,10 @@ enum class WeightMode : std::uint8_t { replicate, zero1, zero3 };
 /// Names are matched by patterns in which `*` stands for any run of characters. The first rule that
 /// matches counts.
 struct NodeRule {
-  std::string nodes;                         // "h.*/attn/q"
-  std::map<std::string, std::string> split;  // axis → factor letter, or "+0": on partial sums
-                                             // of linear set 0; axes left out compute alike
+  std::string nodes;  // "h.*/attn/q"
+  /// Axis → "h": this factor is split; "h:3:1": by these ratios (0: none); "n/64:3:1": in whole
+  /// multiples of 64; "+0": works on partial sums of linear set 0. Axes left out compute alike.
+  std::map<std::string, std::string> split;
   bool operator==(const NodeRule&) const = default;
 };
 struct WeightRule {
@@ -49,10 +51,12 @@ struct WeightRule {
 
 struct StagePlan {
   Mesh mesh;
-  std::vector<std::string> layers;     // consecutive layers of the forward graph
-  std::vector<NodeRule> nodes;         // every forward node matches one
-  std::vector<WeightRule> weights;     // parameters that match none are replicated
-  std::vector<std::string> recompute;  // layers whose inner values are computed again in backward
+  std::vector<std::string> layers;  // consecutive layers of the forward graph
+  std::vector<NodeRule> nodes;      // every forward node matches one
+  std::vector<WeightRule> weights;  // parameters that match none are replicated
+  /// What backward computes again instead of keeping it: layers (their inner values), or patterns
+  /// of nodes ("h.*/attn/*", all their values).
+  std::vector<std::string> recompute;
   bool operator==(const StagePlan&) const = default;
 };
 
@@ -69,10 +73,12 @@ struct Plan {
   std::uint64_t seed = 0;
   std::vector<std::int64_t> memory_budget_bytes;  // by device of the cluster
   std::vector<std::int64_t> micro_batches;        // samples in each; they add up to the batch
-  std::string schedule = "1f1b";                  // gpipe | 1f1b
-  std::int64_t bucket_bytes = 25 << 20;           // gradients are reduced in buckets of this size
-  int prefetch = 1;                               // layers that zero3 gathers ahead
-  std::vector<StagePlan> stages;
+  std::string schedule = "1f1b";                  // one of `schedule_names`
+  std::vector<std::string> order;                 // schedule listed: "F0 F1 B0 …" for each mesh
+  bool repeat_values = true;  // values that cost one pass over memory are made again, not kept
+  std::int64_t bucket_bytes = 25 << 20;  // gradients are reduced in buckets of this size
+  int prefetch = 1;                      // layers that zero3 gathers ahead
+  std::vector<StagePlan> stages;         // in the order of the layers; several may share one mesh
   bool operator==(const Plan&) const = default;
 };
 
@@ -87,11 +93,39 @@ struct Plan {
 /// micro-batches that do not add up. Letters are checked by `place_node`, which knows the op.
 [[nodiscard]] std::vector<std::string> violations(const Plan& plan, const Graph& forward);
 
+/// The different meshes of a plan, in the order of their first stages, and which stages they run.
+struct PlanMesh {
+  Mesh mesh;
+  std::vector<int> stages;  // its chunks, in the order of the layers
+};
+[[nodiscard]] std::vector<PlanMesh> meshes(const Plan& plan);
+/// The devices that a plan uses, ascending; rank r runs the r-th.
+[[nodiscard]] std::vector<DeviceId> used_devices(const Plan& plan);
+
+/// gpipe, 1f1b, zb-h1, zb-h2 (one stage a mesh), interleaved, zb-v (any number), listed.
+[[nodiscard]] const std::vector<std::string>& schedule_names();
+
+/// One entry of Plan::order: 'F', 'B' or 'W' (gradients of weights, if they are apart) of a
+/// micro-batch, for one of the mesh's stages: "F3", "B0.1".
+struct OrderEntry {
+  char phase = 'F';
+  int micro_batch = 0;
+  int chunk = 0;
+  bool operator==(const OrderEntry&) const = default;
+};
+/// Throws Error{input}.
+[[nodiscard]] std::vector<OrderEntry> parse_order(std::string_view text);
+[[nodiscard]] std::string format_order(const std::vector<OrderEntry>& order);
+/// Whether gradients of weights are a phase of their own, behind backward.
+[[nodiscard]] bool has_weight_phase(const Plan& plan);
+
 /// The first rule that matches; nullptr if none does.
 [[nodiscard]] const NodeRule* rule_for(const StagePlan& stage, std::string_view node);
 /// One split for each axis of the mesh. Throws Error{input} for an axis that the mesh does not have
-/// or a split that is neither a letter nor "+" and a number.
+/// or a split that is not of the form above.
 [[nodiscard]] Splits splits_for(const NodeRule& rule, const Mesh& mesh);
+/// The split in the words of a rule; not for Kind::none.
+[[nodiscard]] std::string format_split(const Split& split);
 /// By the first weight rule that matches; replicate where nothing is said.
 [[nodiscard]] WeightMode weight_mode(const StagePlan& stage, std::string_view parameter,
                                      const std::string& axis);

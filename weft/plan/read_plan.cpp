@@ -180,7 +180,7 @@ WeightRule read_weight_rule(const Json& json, const std::string& where,
     if (mode) {
       rule.modes[axis] = *mode;
     } else {
-      object.wrong("modes", name, "replicate, zero1 or zero3");
+      object.wrong("modes", name, "replicate, zero1, zero2 or zero3");
     }
   }
   object.finish();
@@ -264,6 +264,14 @@ void read_decisions(JsonObject& object, Plan& plan) {
   constexpr std::int64_t kMostLayers = 1'000'000;
   plan.micro_batches = read_micro_batches(object);
   object.read("schedule", plan.schedule);
+  for (const Json* entry : object.list("order")) {
+    if (entry->is_string()) {
+      plan.order.push_back(entry->get<std::string>());
+    } else {
+      object.wrong("order", *entry, "texts such as \"F0 F1 B0 B1\"");
+    }
+  }
+  object.read("repeat_values", plan.repeat_values);
   object.read("bucket_bytes", plan.bucket_bytes, 1);
   object.read("prefetch", plan.prefetch, 0, kMostLayers);
   read_stages(object, plan.stages);

@@ -1,4 +1,6 @@
 // What a plan must hold to be lowered: agreement with itself, the cluster and the forward graph.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -36,9 +38,6 @@ void check_batch(const Plan& plan, Messages& out) {
 void check_settings(const Plan& plan, Messages& out) {
   if (plan.version != 1) {
     out.push_back(fmt::format("version {} is unknown; this weft knows 1", plan.version));
-  }
-  if (plan.schedule != "gpipe" && plan.schedule != "1f1b") {
-    out.push_back(fmt::format("schedule '{}' is unknown; choose gpipe or 1f1b", plan.schedule));
   }
   for (const std::string& message : violations(plan.optimizer)) {
     out.push_back(message);
@@ -80,20 +79,92 @@ void check_mesh(const Mesh& mesh, std::size_t stage, Messages& out) {
   }
 }
 
+/// Stages run on meshes of their own, or share a whole mesh.
 void check_devices(const Plan& plan, Messages& out) {
-  std::map<DeviceId, std::size_t> user;
+  std::map<DeviceId, std::size_t> user;  // the first stage that has it
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    check_mesh(plan.stages[s].mesh, s, out);
-    for (const DeviceId device : plan.stages[s].mesh.devices) {
+    const Mesh& mesh = plan.stages[s].mesh;
+    check_mesh(mesh, s, out);
+    std::set<DeviceId> seen;
+    for (const DeviceId device : mesh.devices) {
       if (device < 0 || device >= static_cast<int>(plan.cluster.devices.size())) {
         out.push_back(fmt::format("stage {}: there is no device {}; the cluster has {}", s, device,
                                   plan.cluster.devices.size()));
       }
       const auto [it, is_new] = user.emplace(device, s);
-      if (!is_new) {
+      if (!seen.insert(device).second) {
+        out.push_back(fmt::format("stage {}: device {} is there twice", s, device));
+      } else if (!is_new && plan.stages[it->second].mesh != mesh) {
         out.push_back(
-            fmt::format("stage {}: device {} is used by stage {} already", s, device, it->second));
+            fmt::format("stage {}: device {} is used by stage {} already, which has another mesh; "
+                        "stages share a whole mesh or none of its devices",
+                        s, device, it->second));
       }
+    }
+  }
+}
+
+/// Every micro-batch of every chunk has one F, one B behind it and, if weights are apart, one W.
+void check_order(const std::string& text, std::size_t mesh, std::size_t chunks,
+                 std::size_t micro_batches, bool weights, Messages& out) {
+  std::map<std::pair<int, int>, std::string> done;  // chunk, micro-batch → "FBW"
+  try {
+    for (const OrderEntry& entry : parse_order(text)) {
+      done[{entry.chunk, entry.micro_batch}] += entry.phase;
+    }
+  } catch (const Error& error) {
+    out.push_back(fmt::format("order {}: {}", mesh, error.what()));
+    return;
+  }
+  const std::string wanted = weights ? "FBW" : "FB";
+  for (std::size_t c = 0; c < chunks; ++c) {
+    for (std::size_t m = 0; m < micro_batches; ++m) {
+      const auto it = done.find({static_cast<int>(c), static_cast<int>(m)});
+      if (it == done.end() || it->second != wanted) {
+        out.push_back(
+            fmt::format("order {}: micro-batch {} of chunk {} has {}, but needs {} in this order",
+                        mesh, m, c, it == done.end() ? "nothing" : it->second, wanted));
+        return;
+      }
+    }
+  }
+  if (done.size() > chunks * micro_batches) {
+    out.push_back(
+        fmt::format("order {}: there are {} chunks and {} micro-batches, but others are "
+                    "listed",
+                    mesh, chunks, micro_batches));
+  }
+}
+
+void check_schedule(const Plan& plan, Messages& out) {
+  const std::vector<std::string>& names = schedule_names();
+  if (std::ranges::find(names, plan.schedule) == names.end()) {
+    out.push_back(fmt::format("schedule '{}' is unknown; choose one of {}", plan.schedule,
+                              fmt::join(names, ", ")));
+    return;
+  }
+  const std::vector<PlanMesh> all = meshes(plan);
+  const bool listed = plan.schedule == "listed";
+  if (listed != !plan.order.empty() || (listed && plan.order.size() != all.size())) {
+    out.push_back(fmt::format(
+        "schedule {} with {} orders; schedule listed, and no other, needs an order for each of "
+        "the {} meshes",
+        plan.schedule, plan.order.size(), all.size()));
+    return;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool alone = plan.schedule == "gpipe" || plan.schedule == "1f1b" ||
+                       plan.schedule == "zb-h1" || plan.schedule == "zb-h2";
+    if (alone && all[i].stages.size() > 1) {
+      out.push_back(
+          fmt::format("schedule {} has one stage on each mesh, but stages {} and {} share one; use "
+                      "interleaved, zb-v or listed",
+                      plan.schedule, all[i].stages[0], all[i].stages[1]));
+      return;
+    }
+    if (listed) {
+      check_order(plan.order[i], i, all[i].stages.size(), plan.micro_batches.size(),
+                  has_weight_phase(plan), out);
     }
   }
 }
@@ -150,10 +221,11 @@ void check_rules(const StagePlan& stage, std::size_t number, Messages& out) {
       }
     }
   }
-  for (const std::string& layer : stage.recompute) {
-    if (std::find(stage.layers.begin(), stage.layers.end(), layer) == stage.layers.end()) {
+  for (const std::string& name : stage.recompute) {
+    const bool pattern = name.find_first_of("/*") != std::string::npos;
+    if (!pattern && std::ranges::find(stage.layers, name) == stage.layers.end()) {
       out.push_back(fmt::format("stage {}: layer '{}' is to be computed again, but is not here",
-                                number, layer));
+                                number, name));
     }
   }
 }
@@ -196,6 +268,7 @@ std::vector<std::string> violations(const Plan& plan, const Graph& forward) {
   check_settings(plan, out);
   check_batch(plan, out);
   check_devices(plan, out);
+  check_schedule(plan, out);
   check_layers(plan, layers(forward), out);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     check_rules(plan.stages[s], s, out);

@@ -95,6 +95,12 @@ Json write(const Plan& plan) {
   json["memory_budget_bytes"] = write_budget(plan);
   json["micro_batches"] = write_micro_batches(plan.micro_batches);
   json["schedule"] = plan.schedule;
+  if (!plan.order.empty()) {
+    json["order"] = plan.order;
+  }
+  if (!plan.repeat_values) {
+    json["repeat_values"] = false;
+  }
   json["bucket_bytes"] = plan.bucket_bytes;
   json["prefetch"] = plan.prefetch;
   json["stages"] = Json::array();

@@ -1,5 +1,5 @@
 // A forward node belongs to the stage of its layer, a gradient node to the stage of its forward
-// node. A parameter has a home in every stage that uses it; the first user owns it: gradients are
+// node. A parameter has a home on every mesh that uses it; the first user owns it: gradients are
 // summed there, and it updates.
 
 #include <algorithm>
@@ -29,8 +29,9 @@ void find_homes(Lowering& l) {
     }
     for (const ValueId v : node.inputs) {
       auto& homes = l.homes[v];
+      const auto same_mesh = [&](int home) { return l.mesh_of[home] == l.mesh_of[l.stage_of[n]]; };
       if (l.graph.values[v].kind == ValueKind::parameter &&
-          std::ranges::find(homes, l.stage_of[n]) == homes.end()) {
+          std::ranges::none_of(homes, same_mesh)) {
         homes.push_back(l.stage_of[n]);
       }
     }

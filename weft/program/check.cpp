@@ -306,9 +306,9 @@ std::vector<std::string> violations(const Program& program, const Graph& graph,
                                     const OpTable& ops) {
   std::vector<std::string> found;
   for (std::size_t s = 0; s < program.stages.size(); ++s) {
-    const bool last = s + 1 == program.stages.size();
+    const bool here = static_cast<int>(s) == program.loss_stage;
     const auto flow =
-        FlowCheck(program.stages[s], static_cast<int>(s), last ? program.loss_slot : -1, graph, ops)
+        FlowCheck(program.stages[s], static_cast<int>(s), here ? program.loss_slot : -1, graph, ops)
             .run();
     found.insert(found.end(), flow.begin(), flow.end());
   }

@@ -1,16 +1,12 @@
 // Which bytes go where in a collective, and the buffers it needs. The communicator allocates
 // exactly these: formula and allocation both follow `exchange_of` and `is_one_run`.
 //
-//   all_reduce      a single f32 (f64, integer) tensor is reduced where it lies: 0. Several of one
-//   dtype are copied into
-//                   one flat buffer: its bytes. Half-precision ones always are, as f32.
+//   all_reduce      none: tensors are added where they lie, through windows of the communicator,
+//                   which are no tensor memory
 //   others          pieces that are one run of memory are sent from the read tensor and received
-//   into the written
-//                   one; the rest is packed into a buffer of its size. A reduce_scatter also holds
-//                   the parts that arrive from the others until they are added, in the order of the
-//                   members.
+//                   into the written one; the rest is packed into a buffer of its size. A
+//                   reduce_scatter adds its own part too from one run.
 #include <algorithm>
-#include <map>
 
 #include "weft/base/error.h"
 #include "weft/program/exchange.h"
@@ -27,40 +23,17 @@ std::int64_t packed_bytes(const TensorType& type, const Region& box) {
   return is_one_run(type.shape, box) ? 0 : box_bytes(type, box);
 }
 
-std::int64_t all_reduce_workspace(const StageProgram& stage, const Instruction& instruction,
-                                  const Coordinates& at, std::int64_t samples) {
-  struct Sum {
-    int tensors = 0;
-    bool converted = false;
-    std::int64_t bytes = 0;
-  };
-  std::map<DType, Sum> sums;  // by the dtype that is added
-  for (const SlotId slot : instruction.reads) {
-    const TensorType type = slot_type(stage, slot, at, samples);
-    const DType dtype = reduction_dtype(type.dtype);
-    Sum& sum = sums[dtype];
-    ++sum.tensors;
-    sum.converted = sum.converted || dtype != type.dtype;
-    sum.bytes += type.elements() * element_bytes(dtype);
-  }
-  std::int64_t bytes = 0;
-  for (const auto& [dtype, sum] : sums) {
-    bytes += sum.tensors > 1 || sum.converted ? sum.bytes : 0;
-  }
-  return bytes;
-}
-
 std::int64_t exchange_workspace(const Exchange& exchange) {
   std::int64_t bytes = 0;
+  const bool adds = exchange.recv_dim < 0;
   for (int m = 0; m < static_cast<int>(exchange.send.size()); ++m) {
-    if (m == exchange.self) {
-      continue;
+    if (m != exchange.self || adds) {
+      bytes += packed_bytes(exchange.read, cut(exchange.read, exchange.send_dim, exchange.send[m]));
     }
-    bytes += packed_bytes(exchange.read, cut(exchange.read, exchange.send_dim, exchange.send[m]));
-    bytes += exchange.recv_dim < 0
-                 ? exchange.write.bytes()
-                 : packed_bytes(exchange.write,
-                                cut(exchange.write, exchange.recv_dim, exchange.recv[m]));
+    if (m != exchange.self && !adds) {
+      bytes +=
+          packed_bytes(exchange.write, cut(exchange.write, exchange.recv_dim, exchange.recv[m]));
+    }
   }
   return bytes;
 }
@@ -116,10 +89,6 @@ std::vector<LocalPiece> local_pieces(const Program& program, int edge_index, con
 
 }  // namespace
 
-DType reduction_dtype(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype;
-}
-
 Region cut(const TensorType& type, int dim, Range range) {
   Region box;
   for (int d = 0; d < type.rank(); ++d) {
@@ -172,7 +141,7 @@ std::int64_t collective_workspace(const StageProgram& stage, const Instruction& 
     return 0;
   }
   if (instruction.collective == CollectiveKind::all_reduce) {
-    return all_reduce_workspace(stage, instruction, at, samples);
+    return 0;
   }
   std::int64_t bytes = 0;
   for (int i = 0; i < static_cast<int>(instruction.reads.size()); ++i) {

@@ -1,8 +1,8 @@
-// The forward and the backward segment: what a stage does for each micro-batch.
+// The segments of a chunk that run for each micro-batch: forward, backward and, where the plan
+// takes gradients of weights out of backward, weight.
 //
-// Recomputation: values inside a recomputed layer that only this layer uses are not kept. When
-// backward first needs one of them, the nodes of the layer that lead to such values are emitted
-// once more.
+// Recomputation: values of recomputed layers or nodes are not kept. When backward first needs one
+// of them, the node that makes it is emitted once more, and so on for what that node needs.
 
 #include <algorithm>
 
@@ -12,11 +12,38 @@
 namespace weft {
 namespace {
 
-bool is_backward(const Node& node) {
-  return node.role == Role::input_grad || node.role == Role::weight_grad;
+bool is_gradient(const Lowering& l, NodeId n) {
+  const Role role = l.graph.nodes[n].role;
+  return (role == Role::input_grad || role == Role::weight_grad) &&
+         !is_accumulate(l.graph.nodes[n]);
+}
+
+// A gradient of a weight that no gradient of an input is made from.
+bool is_weight_gradient(const Lowering& l, NodeId n) {
+  const Node& node = l.graph.nodes[n];
+  return is_gradient(l, n) && node.role == Role::weight_grad &&
+         std::ranges::all_of(node.outputs, [&](ValueId v) {
+           return std::ranges::all_of(l.users[v], [&](NodeId user) {
+             return !is_gradient(l, user) || is_weight_gradient(l, user);
+           });
+         });
+}
+
+bool is_input_gradient(const Lowering& l, NodeId n) {
+  return is_gradient(l, n) && !is_weight_gradient(l, n);
 }
 
 }  // namespace
+
+Phase phase_of(const Lowering& l, NodeId node) {
+  if (is_accumulate(l.graph.nodes[node])) {
+    return Phase::sync;
+  }
+  if (l.graph.nodes[node].role == Role::forward) {
+    return Phase::forward;
+  }
+  return has_weight_phase(l.plan) && is_weight_gradient(l, node) ? Phase::weight : Phase::backward;
+}
 
 void StageEmitter::emit_node(NodeId n) {
   const Node& node = l_.graph.nodes[n];
@@ -69,79 +96,58 @@ SlotId StageEmitter::sum_slot(ValueId sum) {
   return it->second;
 }
 
-void StageEmitter::emit_forward() {
-  begin(Phase::forward);
+void StageEmitter::emit_forward(int chunk) {
+  begin(Phase::forward, chunk);
   for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
     const Node& node = l_.graph.nodes[n];
-    if (node.role == Role::forward && l_.stage_of[n] == index_ && !is_accumulate(node)) {
+    if (node.role == Role::forward && l_.stage_of[n] == plan_stage() && !is_accumulate(node)) {
       emit_node(static_cast<NodeId>(n));
       emit_terms(node);
     }
   }
 }
 
-void StageEmitter::emit_backward() {
-  begin(Phase::backward);
+void StageEmitter::emit_gradients(bool (*wanted)(const Lowering&, NodeId)) {
+  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
+    if (l_.stage_of[n] == plan_stage() && wanted(l_, static_cast<NodeId>(n))) {
+      emit_node(static_cast<NodeId>(n));
+      emit_terms(l_.graph.nodes[n]);
+    }
+  }
+}
+
+void StageEmitter::emit_backward(int chunk, bool weights) {
+  begin(Phase::backward, chunk);
   find_recomputed();
-  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
-    const Node& node = l_.graph.nodes[n];
-    if (is_backward(node) && l_.stage_of[n] == index_ && !is_accumulate(node)) {
-      emit_node(static_cast<NodeId>(n));
-      emit_terms(node);
-    }
-  }
+  emit_gradients(weights ? is_input_gradient : is_gradient);
 }
 
+void StageEmitter::emit_weight(int chunk) {
+  begin(Phase::weight, chunk);
+  emit_gradients(is_weight_gradient);
+}
+
+// A layer's name in the plan means its inner values, those that no other layer reads; a pattern of
+// nodes all their values. Outside of recomputed layers, values that cost little are made again too.
 void StageEmitter::find_recomputed() {
-  const std::set<std::string_view> layers(plan_.recompute.begin(), plan_.recompute.end());
-  recomputed_values_.assign(l_.graph.values.size(), false);
-  repeated_values_ = l_.repeated;
+  const std::vector<std::string>& named = l_.plan.stages[plan_stage()].recompute;
   for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
     const Node& node = l_.graph.nodes[n];
-    const std::string_view layer = layer_of(node.name);
-    const bool mine = node.role == Role::forward && l_.stage_of[n] == index_;
-    if (!mine || layers.contains(layer)) {
-      for (const ValueId v : node.outputs) {
-        repeated_values_[v] = false;
-      }
-    }
-    if (!mine || !layers.contains(layer)) {
+    if (node.role != Role::forward || l_.stage_of[n] != plan_stage()) {
       continue;
     }
+    const std::string_view layer = layer_of(node.name);
+    const bool in_layer = std::ranges::find(named, layer) != named.end();
+    const bool by_name = !in_layer && std::ranges::any_of(named, [&](const std::string& pattern) {
+      return matches(pattern, node.name);
+    });
     for (const ValueId v : node.outputs) {
-      recomputed_values_[v] = std::ranges::all_of(l_.users[v], [&](NodeId user) {
+      const bool inner = std::ranges::all_of(l_.users[v], [&](NodeId user) {
         const Node& reader = l_.graph.nodes[user];
         return reader.role != Role::forward || layer_of(reader.name) == layer;
       });
+      recomputed_[v] = by_name || (in_layer ? inner : l_.repeated[v]);
     }
-  }
-}
-
-void StageEmitter::recompute(ValueId value) {
-  const std::string_view layer = layer_of(l_.graph.nodes[l_.graph.values[value].producer].name);
-  WEFT_CHECK(recomputed_layers_.insert(std::string(layer)).second);
-  const auto wanted_by_backward = [&](ValueId v) {
-    return std::ranges::any_of(l_.users[v], [&](NodeId user) {
-      return is_backward(l_.graph.nodes[user]) && l_.stage_of[user] == index_;
-    });
-  };
-  std::set<NodeId> needed;
-  for (std::size_t n = l_.graph.nodes.size(); n-- > 0;) {
-    const Node& node = l_.graph.nodes[n];
-    if (node.role != Role::forward || l_.stage_of[n] != index_ || layer_of(node.name) != layer) {
-      continue;
-    }
-    const bool leads_on = std::ranges::any_of(node.outputs, [&](ValueId v) {
-      return is_recomputed(v) &&
-             (wanted_by_backward(v) ||
-              std::ranges::any_of(l_.users[v], [&](NodeId user) { return needed.contains(user); }));
-    });
-    if (leads_on) {
-      needed.insert(static_cast<NodeId>(n));
-    }
-  }
-  for (const NodeId n : needed) {
-    emit_node(n);
   }
 }
 

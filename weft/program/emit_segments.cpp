@@ -1,4 +1,4 @@
-// All segments of all stages, then the far ends of the transfers that stages asked for.
+// All segments of all meshes, then the far ends of the transfers that they asked for.
 
 #include <algorithm>
 
@@ -6,23 +6,13 @@
 #include "weft/program/emitter.h"
 
 namespace weft {
-namespace {
-
-Phase phase_of(const Node& node) {
-  if (is_accumulate(node)) {
-    return Phase::sync;
-  }
-  return node.role == Role::forward ? Phase::forward : Phase::backward;
-}
-
-}  // namespace
-
 // The first slot of the value that is no partial sum will do; if there is none, the sum is made
 // behind the producer.
 void StageEmitter::emit_send(int edge, ValueId value) {
-  phase_ = phase_of(l_.graph.nodes[l_.graph.values[value].producer]);
-  segment_ = &*std::ranges::find(stage_.segments, phase_, &Segment::phase);
-  const std::vector<SlotId> candidates = slots_of_[phase_][value];
+  const NodeId producer = l_.graph.values[value].producer;
+  const Phase phase = phase_of(l_, producer);
+  resume(phase, phase == Phase::sync ? 0 : chunk_of(l_.stage_of[producer]));
+  const std::vector<SlotId> candidates = slots_of_[{phase_, chunk_}][value];
   WEFT_CHECK(!candidates.empty());
   SlotId slot = candidates[0];
   for (const SlotId candidate : candidates) {
@@ -54,8 +44,7 @@ void StageEmitter::emit_send(int edge, ValueId value) {
 }
 
 void StageEmitter::emit_return(int edge, ValueId parameter) {
-  phase_ = Phase::update;
-  segment_ = &*std::ranges::find(stage_.segments, phase_, &Segment::phase);
+  resume(Phase::update, 0);
   const Home& home = l_.home[parameter].at(index_);
   const SlotId slot = new_slot(parameter, home.stored, stored_slot(parameter, home.stored));
   Instruction recv{.opcode = Opcode::recv, .lane = Lane::transfer};
@@ -67,11 +56,20 @@ void StageEmitter::emit_return(int edge, ValueId parameter) {
 
 void emit_segments(Lowering& l) {
   std::vector<StageEmitter> emitters;
-  for (std::size_t s = 0; s < l.program.stages.size(); ++s) {
-    emitters.emplace_back(l, static_cast<int>(s));
+  const bool weights = has_weight_phase(l.plan);
+  for (std::size_t m = 0; m < l.program.stages.size(); ++m) {
+    emitters.emplace_back(l, static_cast<int>(m));
     StageEmitter& emitter = emitters.back();
-    emitter.emit_forward();
-    emitter.emit_backward();
+    const int chunks = static_cast<int>(l.meshes[m].stages.size());
+    for (int c = 0; c < chunks; ++c) {
+      emitter.emit_forward(c);
+    }
+    for (int c = chunks - 1; c >= 0; --c) {
+      emitter.emit_backward(c, weights);
+    }
+    for (int c = chunks - 1; c >= 0 && weights; --c) {
+      emitter.emit_weight(c);
+    }
     emitter.emit_sync();
     emitter.emit_norm();
     emitter.emit_update();

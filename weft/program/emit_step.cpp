@@ -33,15 +33,14 @@ SlotId StageEmitter::synchronised(ValueId sum) {
 // The owner adds what other homes of a tied parameter accumulated.
 void StageEmitter::gather_sums(ValueId sum) {
   const ValueId parameter = l_.graph.values[sum].of;
-  const int owner = l_.homes[parameter].front();
-  if (owner != index_) {
+  if (owner_mesh(l_, parameter) != index_) {
     return;  // sent by the edge that the owner makes
   }
   const Placements& target = l_.home[parameter].at(index_).update;
   const SlotId mine = find(sum, target);
   WEFT_CHECK(mine >= 0);
-  for (const auto& [stage, placements] : l_.sums[sum]) {
-    if (stage == index_) {
+  for (const auto& [mesh, placements] : l_.sums[sum]) {
+    if (mesh == index_) {
       continue;
     }
     const SlotId arrived = new_slot(sum, target);
@@ -49,7 +48,7 @@ void StageEmitter::gather_sums(ValueId sum) {
     recv.writes = {arrived};
     recv.edge = static_cast<int>(l_.program.edges.size());
     l_.to_send.push_back({.edge = recv.edge, .value = sum});
-    l_.program.edges.push_back({.from_stage = stage,
+    l_.program.edges.push_back({.from_stage = mesh,
                                 .to_stage = index_,
                                 .from_slot = -1,
                                 .to_slot = arrived,
@@ -73,6 +72,7 @@ void StageEmitter::emit_sync() {
     const SlotId slot = synchronised(sum);
     if (sum == l_.graph.loss) {
       l_.program.loss_slot = slot;
+      l_.program.loss_stage = index_;
     } else if (l_.sums[sum].size() > 1) {
       tied.push_back(sum);
     }
@@ -93,7 +93,7 @@ void StageEmitter::emit_norm() {
                       .node = static_cast<NodeId>(squares - nodes.begin())};
   for (const ValueId sum : squares->inputs) {
     const ValueId parameter = l_.graph.values[sum].of;
-    if (l_.homes[parameter].front() == index_) {
+    if (owner_mesh(l_, parameter) == index_) {
       compute.reads.push_back(find(sum, l_.home[parameter].at(index_).update));
       WEFT_CHECK(compute.reads.back() >= 0);
     }
@@ -221,7 +221,8 @@ void StageEmitter::store_next(ValueId parameter, SlotId updated) {
     copy.writes = {final_slot};
     push(std::move(copy));
   }
-  for (const int other : l_.homes[parameter]) {
+  for (const int home_stage : l_.homes[parameter]) {
+    const int other = l_.mesh_of[home_stage];
     if (other == index_) {
       continue;
     }
@@ -241,7 +242,8 @@ void StageEmitter::store_next(ValueId parameter, SlotId updated) {
 void StageEmitter::emit_update() {
   begin(Phase::update);
   for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
-    if (l_.graph.nodes[n].role == Role::update && l_.stage_of[n] == index_) {
+    const bool update = l_.graph.nodes[n].role == Role::update && l_.stage_of[n] >= 0;
+    if (update && l_.mesh_of[l_.stage_of[n]] == index_) {
       emit_update_node(static_cast<NodeId>(n));
     }
   }

@@ -12,8 +12,7 @@ namespace weft {
 namespace {
 
 Lifetime lifetime_of(Phase phase) {
-  return phase == Phase::forward || phase == Phase::backward ? Lifetime::micro_batch
-                                                             : Lifetime::step;
+  return is_for_micro_batch(phase) ? Lifetime::micro_batch : Lifetime::step;
 }
 
 // Collectives on the way; slices are free and break ties.
@@ -27,11 +26,30 @@ int path_length(const Placements& from, const Placements& to) {
 
 }  // namespace
 
-void StageEmitter::begin(Phase phase) {
-  phase_ = phase;
+StageEmitter::StageEmitter(Lowering& l, int mesh)
+    : l_(l),
+      index_(mesh),
+      stage_(l.program.stages[mesh]),
+      recomputed_(l.graph.values.size(), false) {
+}
+
+void StageEmitter::begin(Phase phase, int chunk) {
+  stage_.segments.push_back({.phase = phase, .chunk = chunk, .instructions = {}});
+  resume(phase, chunk);
   recvs_ = 0;
-  stage_.segments.push_back({.phase = phase, .instructions = {}});
-  segment_ = &stage_.segments.back();
+}
+
+void StageEmitter::resume(Phase phase, int chunk) {
+  phase_ = phase;
+  chunk_ = chunk;
+  const int segment = find_segment(stage_, phase, chunk);
+  WEFT_CHECK(segment >= 0);
+  segment_ = &stage_.segments[segment];
+}
+
+int StageEmitter::chunk_of(int stage) const {
+  const std::vector<int>& stages = l_.meshes[index_].stages;
+  return static_cast<int>(std::ranges::find(stages, stage) - stages.begin());
 }
 
 SlotId StageEmitter::new_slot(ValueId value, const Placements& placements, SlotId view_of) {
@@ -50,27 +68,34 @@ Instruction& StageEmitter::push(Instruction instruction) {
   return segment_->instructions.back();
 }
 
-// Backward sees what forward kept, except what it computes again; the step's segments see each
+// Backward sees what forward kept, except what it computes again and what was gathered: that is
+// gathered again, so that it need not be kept. `weight` sees both. The step's segments see each
 // other.
 std::vector<SlotId> StageEmitter::visible(ValueId value) const {
   std::vector<SlotId> result;
-  const auto add = [&](Phase phase) {
-    const auto slots = slots_of_.find(phase);
-    if (slots != slots_of_.end()) {
-      const auto it = slots->second.find(value);
-      if (it != slots->second.end()) {
-        result.insert(result.end(), it->second.begin(), it->second.end());
-      }
+  const auto add = [&](Phase phase, int chunk, bool kept) {
+    const auto slots = slots_of_.find({phase, chunk});
+    if (slots == slots_of_.end()) {
+      return;
+    }
+    const auto it = slots->second.find(value);
+    if (it != slots->second.end()) {
+      std::ranges::copy_if(it->second, std::back_inserter(result),
+                           [&](SlotId slot) { return !kept || !gathered_.contains(slot); });
     }
   };
-  add(phase_);
-  if (phase_ == Phase::backward && !is_recomputed(value) && !is_repeated(value) &&
-      l_.graph.values[value].kind != ValueKind::parameter) {
-    add(Phase::forward);
+  add(phase_, chunk_, false);
+  if (l_.graph.values[value].kind != ValueKind::parameter) {
+    if (phase_ == Phase::weight) {
+      add(Phase::backward, chunk_, true);
+    }
+    if ((phase_ == Phase::backward || phase_ == Phase::weight) && !recomputed_[value]) {
+      add(Phase::forward, chunk_, true);
+    }
   }
   if (phase_ == Phase::norm || phase_ == Phase::update) {
-    add(Phase::sync);
-    add(Phase::norm);
+    add(Phase::sync, 0, false);
+    add(Phase::norm, 0, false);
   }
   const auto stored = stored_.find(value);
   if (stored != stored_.end()) {
@@ -97,12 +122,18 @@ SlotId StageEmitter::stored_slot(ValueId value, const Placements& placements) {
   return it->second;
 }
 
-SlotId StageEmitter::receive(ValueId value) {
-  const SlotId slot = new_slot(value, arriving(l_, value, index_));
+// From another mesh, or from another chunk of this one.
+void StageEmitter::receive(ValueId value) {
+  const int producer = stage_of_value(l_, value);
+  const Placements placements = arriving(l_, value, plan_stage());
+  if (l_.mesh_of[producer] == index_) {
+    return hand_over(value, placements, chunk_of(producer));
+  }
+  const SlotId slot = new_slot(value, placements);
   remember(value, slot);
   const int edge = static_cast<int>(l_.program.edges.size());
   l_.to_send.push_back({.edge = edge, .value = value});
-  l_.program.edges.push_back({.from_stage = stage_of_value(l_, value),
+  l_.program.edges.push_back({.from_stage = l_.mesh_of[producer],
                               .to_stage = index_,
                               .from_slot = -1,
                               .to_slot = slot,
@@ -113,7 +144,25 @@ SlotId StageEmitter::receive(ValueId value) {
   recv.moved = true;
   auto& list = segment_->instructions;
   list.insert(list.begin() + static_cast<std::ptrdiff_t>(recvs_++), recv);
-  return slot;
+}
+
+// The chunk that made the value has been emitted. The copy lives as long as this chunk needs it,
+// the original as long as the other one does; so each is freed behind a segment that is known to be
+// the last.
+void StageEmitter::hand_over(ValueId value, const Placements& placements, int chunk) {
+  const Phase phase = phase_of(l_, l_.graph.values[value].producer);
+  const std::vector<SlotId>& made = slots_of_.at({phase, chunk}).at(value);
+  const auto same = std::ranges::find_if(
+      made, [&](SlotId slot) { return stage_.slots[slot].placements == placements; });
+  if (same == made.end()) {
+    convert(made.front(), placements);
+    return;
+  }
+  Instruction copy{.opcode = Opcode::copy};
+  copy.reads = {*same};
+  copy.writes = {new_slot(value, placements)};
+  remember(value, copy.writes[0]);
+  push(std::move(copy));
 }
 
 SlotId StageEmitter::obtain(ValueId value, const Placements& needed) {
@@ -131,13 +180,11 @@ SlotId StageEmitter::obtain(ValueId value, const Placements& needed) {
     return slot;
   }
   if (visible(value).empty()) {
-    if (stage_of_value(l_, value) != index_) {
+    if (stage_of_value(l_, value) != plan_stage()) {
       receive(value);
-    } else if (is_repeated(value)) {
-      emit_node(v.producer);
     } else {
-      WEFT_CHECK(phase_ == Phase::backward && is_recomputed(value));
-      recompute(value);
+      WEFT_CHECK((phase_ == Phase::backward || phase_ == Phase::weight) && recomputed_[value]);
+      emit_node(v.producer);
     }
   }
   SlotId best = -1;
@@ -171,6 +218,9 @@ SlotId StageEmitter::convert(SlotId from, const Placements& needed, SlotId into)
     }
     const SlotId next = new_slot(value, placements, view_of);
     remember(value, next);
+    if (step.kind == CollectiveKind::all_gather) {
+      gathered_.insert(next);
+    }
     Instruction instruction{.opcode = slice ? Opcode::slice : Opcode::collective,
                             .lane = slice ? Lane::compute : Lane::communication};
     instruction.reads = {slot};

@@ -10,15 +10,17 @@
 
 namespace weft {
 
-/// Emits the segments of one stage. Knows for each segment which slots hold which value in which
-/// placement, so that a conversion is made once and shared by all who need it.
+/// Emits the segments of one mesh. Knows for each segment which slots hold which value in which
+/// placement, so that a conversion is made once and shared by all who need it. Chunks share
+/// parameters and sums; other values go from one chunk to another as from one mesh to another.
 class StageEmitter {
  public:
-  StageEmitter(Lowering& l, int stage)
-      : l_(l), index_(stage), stage_(l.program.stages[stage]), plan_(l.plan.stages[stage]) {}
+  StageEmitter(Lowering& l, int mesh);
 
-  void emit_forward();
-  void emit_backward();
+  void emit_forward(int chunk);
+  /// With `weights`, gradients of weights are left to `emit_weight`.
+  void emit_backward(int chunk, bool weights);
+  void emit_weight(int chunk);
   void emit_sync();
   void emit_norm();
   void emit_update();
@@ -38,24 +40,23 @@ class StageEmitter {
   SlotId obtain(ValueId value, const Placements& needed);
   SlotId convert(SlotId from, const Placements& needed, SlotId into = -1);
   SlotId stored_slot(ValueId value, const Placements& placements);
-  SlotId receive(ValueId value);
+  void receive(ValueId value);
+  void hand_over(ValueId value, const Placements& placements, int chunk);
   SlotId find(ValueId value, const Placements& placements) const;
   [[nodiscard]] std::vector<SlotId> visible(ValueId value) const;
-  void remember(ValueId value, SlotId slot) { slots_of_[phase_][value].push_back(slot); }
-  void begin(Phase phase);
+  void remember(ValueId value, SlotId slot) { slots_of_[{phase_, chunk_}][value].push_back(slot); }
+  void begin(Phase phase, int chunk = 0);
+  /// Goes back to a segment that was begun.
+  void resume(Phase phase, int chunk);
+  [[nodiscard]] int chunk_of(int stage) const;
+  [[nodiscard]] int plan_stage() const { return l_.meshes[index_].stages[chunk_]; }
 
   // emit_micro_batch.cpp
   void emit_node(NodeId n);
   void emit_terms(const Node& node);
   void emit_accumulate(ValueId term);
-  void recompute(ValueId value);
+  void emit_gradients(bool (*wanted)(const Lowering&, NodeId));
   void find_recomputed();
-  [[nodiscard]] bool is_recomputed(ValueId value) const {
-    return !recomputed_values_.empty() && recomputed_values_[value];
-  }
-  [[nodiscard]] bool is_repeated(ValueId value) const {
-    return !repeated_values_.empty() && repeated_values_[value];
-  }
 
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
@@ -71,16 +72,15 @@ class StageEmitter {
   Lowering& l_;
   int index_;
   StageProgram& stage_;
-  const StagePlan& plan_;
   Phase phase_ = Phase::forward;
   Segment* segment_ = nullptr;
-  std::map<Phase, SlotsOf> slots_of_;
-  std::map<ValueId, SlotId> stored_;     // persistent slots
-  std::map<ValueId, SlotId> sums_;       // accumulators
-  std::vector<bool> recomputed_values_;  // with their whole layer
-  std::vector<bool> repeated_values_;    // by themselves: see `repeated_values`
-  std::set<std::string, std::less<>> recomputed_layers_;
-  std::size_t recvs_ = 0;  // receives stand at the start of the segment
+  int chunk_ = 0;
+  std::map<std::pair<Phase, int>, SlotsOf> slots_of_;  // by phase and chunk
+  std::map<ValueId, SlotId> stored_;                   // persistent slots
+  std::map<ValueId, SlotId> sums_;                     // accumulators
+  std::set<SlotId> gathered_;                          // made by an all-gather
+  std::vector<bool> recomputed_;                       // by value: backward makes it again
+  std::size_t recvs_ = 0;                              // receives stand at the start of the segment
 };
 
 }  // namespace weft

@@ -30,10 +30,6 @@ struct Exchange {
 /// The box of a cut along one dim; all of the tensor for dim -1.
 [[nodiscard]] Region cut(const TensorType& type, int dim, Range range);
 
-/// The dtype in which an all-reduce adds: Gloo cannot add half-precision numbers well, so they
-/// travel as f32.
-[[nodiscard]] DType reduction_dtype(DType dtype);
-
 /// The pieces of an edge that the device sends or receives, in the order in which both ends post
 /// them. Regions are relative to the device's local tensor.
 struct LocalPiece {

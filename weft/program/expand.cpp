@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "weft/base/error.h"
+
 namespace weft {
 namespace {
 
@@ -22,12 +24,15 @@ struct Entry {
 std::vector<Keyed> plain_order(const StageProgram& stage, std::vector<Entry>& entries) {
   std::vector<Keyed> list;
   for (const ScheduleEntry& entry : stage.schedule) {
-    const Segment& segment = segment_of(stage, entry.phase);
+    const int segment = find_segment(stage, entry.phase, entry.chunk);
+    WEFT_CHECK(segment >= 0);
     entries.push_back({.first = static_cast<std::int64_t>(list.size()), .last = 0});
-    for (const Instruction& i : segment.instructions) {
-      list.push_back(
-          {.key = 2 * static_cast<std::int64_t>(list.size()),
-           .issued = {.instruction = &i, .phase = entry.phase, .micro_batch = entry.micro_batch}});
+    for (const Instruction& i : stage.segments[segment].instructions) {
+      list.push_back({.key = 2 * static_cast<std::int64_t>(list.size()),
+                      .issued = {.instruction = &i,
+                                 .phase = entry.phase,
+                                 .micro_batch = entry.micro_batch,
+                                 .segment = segment}});
     }
     entries.back().last = static_cast<std::int64_t>(list.size()) - 1;
   }

@@ -12,6 +12,7 @@ struct IssuedInstruction {
   const Instruction* instruction = nullptr;
   Phase phase = Phase::forward;
   int micro_batch = -1;
+  int segment = 0;  // of the stage
 };
 
 /// The schedule of a stage with its segments filled in and instructions marked `moved` at their

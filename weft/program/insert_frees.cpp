@@ -1,7 +1,7 @@
 // Every storage that is not persistent is given back behind the last instruction that touches it or
-// a view of it: in backward if backward touches it, else in forward; what lives for the step, in
-// sync, norm or update. The loss stays for the reader. What was sent is given back at the end of
-// the segment, moved behind the next schedule entry.
+// a view of it, in the order of the segments; what lives for the step, in sync, norm or update. The
+// loss stays for the reader. What was sent is given back at the end of the segment, moved behind
+// the next schedule entry.
 
 #include <algorithm>
 #include <map>
@@ -90,9 +90,9 @@ void free_in_stage(StageProgram& stage, SlotId keep) {
 void insert_frees(Lowering& l) {
   for (std::size_t s = 0; s < l.program.stages.size(); ++s) {
     StageProgram& stage = l.program.stages[s];
-    const bool last = s + 1 == l.program.stages.size();
+    const bool here = static_cast<int>(s) == l.program.loss_stage;
     const SlotId loss = l.program.loss_slot;
-    free_in_stage(stage, last && loss >= 0 ? storage_of(stage, loss) : -1);
+    free_in_stage(stage, here && loss >= 0 ? storage_of(stage, loss) : -1);
   }
 }
 

@@ -36,10 +36,17 @@ Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Pr
   }
   Lowering l{.graph = graph, .plan = plan, .ops = ops, .beside = beside};
   l.users = users(graph);
-  l.repeated = repeated_values(graph, ops);
+  l.repeated = plan.repeat_values ? repeated_values(graph, ops)
+                                  : std::vector<bool>(graph.values.size(), false);
   l.program.micro_batches = plan.micro_batches;
-  for (const StagePlan& stage : plan.stages) {
-    l.program.stages.push_back({.mesh = stage.mesh, .slots = {}, .segments = {}, .schedule = {}});
+  l.meshes = meshes(plan);
+  l.mesh_of.resize(plan.stages.size());
+  for (std::size_t m = 0; m < l.meshes.size(); ++m) {
+    l.program.stages.push_back(
+        {.mesh = l.meshes[m].mesh, .slots = {}, .segments = {}, .schedule = {}});
+    for (const int stage : l.meshes[m].stages) {
+      l.mesh_of[stage] = static_cast<int>(m);
+    }
   }
   for (const Pass& pass : kPasses) {
     try {

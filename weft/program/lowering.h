@@ -12,10 +12,11 @@
 
 namespace weft {
 
-/// Where a parameter lives in one stage.
+/// Where a parameter lives on one mesh.
 struct Home {
   Placements used;    // what its first use needs
   Placements stored;  // `used`, split further by zero3
+  Placements summed;  // of a sum of gradients that are partial sums: split at once by zero2, zero3
   Placements update;  // of gradient and state when it is updated
 };
 
@@ -27,10 +28,14 @@ struct Lowering {
   const Program* beside = nullptr;  // parameters lie as in this program
   Program program = {};
 
-  // assign_stages
+  // lower: stages of the plan that share a mesh are the chunks of one stage of the program
+  std::vector<PlanMesh> meshes = {};
+  std::vector<int> mesh_of = {};  // by stage of the plan: into `meshes` and program.stages
+
+  // assign_stages; stages are those of the plan
   std::vector<int> stage_of = {};  // by node; -1: in every stage
-  std::vector<std::vector<int>> homes =
-      {};  // by value: stages that use this parameter, owner first
+  /// By value: the first stage on each mesh that uses this parameter, owner first.
+  std::vector<std::vector<int>> homes = {};
   std::vector<std::vector<NodeId>> users = {};  // by value
   std::vector<bool> repeated = {};              // by value: see repeated_values
   std::vector<NodeId> accumulated_by = {};  // by value: the accumulate node it is a term of, or -1
@@ -40,10 +45,10 @@ struct Lowering {
 
   // place_nodes
   std::vector<NodePlacement> placement = {};         // by node
-  std::vector<std::map<int, Home>> home = {};        // by parameter value, stage
+  std::vector<std::map<int, Home>> home = {};        // by parameter value, mesh
   std::vector<Placements> produced = {};             // by value: as its node gives it
   std::vector<Placements> settled = {};              // by value: as later nodes find it
-  std::vector<std::map<int, Placements>> sums = {};  // by accumulate output, stage: the accumulator
+  std::vector<std::map<int, Placements>> sums = {};  // by accumulate output, mesh: the accumulator
 
   // emit_segments: edges whose other end is still to be made
   struct OpenEdge {
@@ -58,6 +63,12 @@ struct Lowering {
   return node.op == "accumulate";
 }
 [[nodiscard]] int stage_of_value(const Lowering& l, ValueId value);  // -1 for inputs and parameters
+/// The phase in which a node of forward or backward runs, or the sum of an `accumulate` is there.
+[[nodiscard]] Phase phase_of(const Lowering& l, NodeId node);
+/// The mesh on which a parameter is updated.
+[[nodiscard]] inline int owner_mesh(const Lowering& l, ValueId parameter) {
+  return l.mesh_of[l.homes[parameter].front()];
+}
 /// Where a value lies when it comes to `stage` from another one: sharded along the axes that both
 /// meshes know by the same name, whole elsewhere.
 [[nodiscard]] Placements arriving(const Lowering& l, ValueId value, int stage);

@@ -2,7 +2,7 @@
 // (OpDef::may_overwrite): residual sums, gradients of activations, the gradient of the logits in
 // the logits. Less is live at a time, and the kernel writes lines that it has just read.
 //
-// An input dies with an instruction if no later one of forward or backward touches its storage.
+// An input dies with an instruction if no later one for the micro-batch touches its storage.
 // Left alone is storage
 //   - that lives longer than a micro-batch, or holds an input of the graph
 //   - of which the input is only a part: the rest would stay with it
@@ -17,14 +17,10 @@ namespace weft {
 namespace {
 
 struct Use {
-  int last = -1;        // instruction, counted through forward and backward
+  int last = -1;        // instruction, counted through all that runs for a micro-batch
   bool pinned = false;  // must not be overwritten
   bool summed = false;  // a term of an accumulator
 };
-
-bool is_for_micro_batch(const Segment& segment) {
-  return segment.phase == Phase::forward || segment.phase == Phase::backward;
-}
 
 class StageOverwrites {
  public:
@@ -41,7 +37,7 @@ class StageOverwrites {
   void for_each_instruction(const Function& function) {
     int place = 0;
     for (const Segment& segment : stage_.segments) {
-      if (is_for_micro_batch(segment)) {
+      if (is_for_micro_batch(segment.phase)) {
         for (const Instruction& i : segment.instructions) {
           function(i, place++);
         }

@@ -8,6 +8,7 @@
 //   mode        stored  accumulator          gradient and state at the update
 //   replicate   R       P (or R)             R
 //   zero1       R       P                    S0
+//   zero2       R       S0                   S0
 //   zero3       S0      S0                   S0
 
 #include <algorithm>
@@ -19,11 +20,11 @@ namespace weft {
 namespace {
 
 // Where the program whose tensors are shared keeps a parameter; nullptr if there is none.
-const Placements* stored_beside(const Lowering& l, const std::string& name, int stage) {
+const Placements* stored_beside(const Lowering& l, const std::string& name, int mesh) {
   if (l.beside == nullptr) {
     return nullptr;
   }
-  for (const Slot& slot : l.beside->stages[stage].slots) {
+  for (const Slot& slot : l.beside->stages[mesh].slots) {
     if (slot.lifetime == Lifetime::persistent && slot.view_of < 0 && slot.name == name) {
       return &slot.placements;
     }
@@ -36,8 +37,10 @@ const Placements* stored_beside(const Lowering& l, const std::string& name, int 
 Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements& used) {
   const StagePlan& plan = l.plan.stages[stage];
   const Value& value = l.graph.values[parameter];
-  Home home{.used = used, .stored = used, .update = used};
-  if (const Placements* stored = stored_beside(l, value.name, stage); stored != nullptr) {
+  Home home{
+      .used = used, .stored = used, .summed = Placements(used.size(), partial()), .update = used};
+  if (const Placements* stored = stored_beside(l, value.name, l.mesh_of[stage]);
+      stored != nullptr) {
     home.stored = *stored;
     return home;
   }
@@ -48,6 +51,9 @@ Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements
     const WeightMode mode = weight_mode(plan, value.name, plan.mesh.axes[a].name);
     if (mode == WeightMode::zero3) {
       home.stored[a] = shard(0);
+    }
+    if (mode == WeightMode::zero2 || mode == WeightMode::zero3) {
+      home.summed[a] = shard(0);
     }
     if (mode != WeightMode::replicate) {
       home.update[a] = shard(0);
@@ -70,7 +76,7 @@ Placements tied(Placements placements) {
 Placements known(const Lowering& l, ValueId value, int stage) {
   const Value& v = l.graph.values[value];
   if (v.kind == ValueKind::parameter) {
-    const auto it = l.home[value].find(stage);
+    const auto it = l.home[value].find(l.mesh_of[stage]);
     return it == l.home[value].end() ? Placements{} : it->second.used;
   }
   if (v.kind != ValueKind::result) {
@@ -106,8 +112,8 @@ void record_uses(Lowering& l, const Node& node, const NodePlacement& placed, int
     const ValueId v = node.inputs[i];
     const Placements& needed = placed.inputs[i];
     const ValueKind kind = l.graph.values[v].kind;
-    if (kind == ValueKind::parameter && !l.home[v].contains(stage)) {
-      l.home[v][stage] = make_home(l, v, stage, needed);
+    if (kind == ValueKind::parameter && !l.home[v].contains(l.mesh_of[stage])) {
+      l.home[v][l.mesh_of[stage]] = make_home(l, v, stage, needed);
     } else if (kind == ValueKind::result && stage_of_value(l, v) == stage &&
                has_partial(l.settled[v]) && !has_partial(needed)) {
       l.settled[v] = needed;
@@ -139,13 +145,14 @@ Placement sum_placement(const std::vector<Placement>& terms, const Placement& up
   return alike ? terms[0] : update;
 }
 
-// zero3 reduces the gradient of each micro-batch at once, so that only a part is ever kept.
+// zero2 and zero3 reduce the gradient of each micro-batch at once, so that only a part is ever
+// kept.
 Placements accumulator(const Lowering& l, ValueId sum, const std::vector<Placements>& terms,
-                       int stage) {
+                       int mesh) {
   const ValueId parameter = l.graph.values[sum].of;
   const Home* home = nullptr;
-  if (parameter >= 0 && l.home[parameter].contains(stage)) {
-    home = &l.home[parameter].at(stage);
+  if (parameter >= 0 && l.home[parameter].contains(mesh)) {
+    home = &l.home[parameter].at(mesh);
   }
   Placements result;
   for (std::size_t a = 0; a < terms[0].size(); ++a) {
@@ -155,10 +162,8 @@ Placements accumulator(const Lowering& l, ValueId sum, const std::vector<Placeme
       along.push_back(t[a]);
     }
     result.push_back(sum_placement(along, home != nullptr ? home->update[a] : replicate()));
-    const bool split_at_rest =
-        home != nullptr && home->stored[a] != home->used[a];  // zero3 along this axis
-    if (split_at_rest && result.back().kind == Placement::Kind::partial) {
-      result.back() = home->stored[a];
+    if (home != nullptr && result.back() == partial()) {
+      result.back() = home->summed[a];
     }
   }
   return result;
@@ -168,10 +173,10 @@ void place_accumulators(Lowering& l, NodeId n) {
   const Node& node = l.graph.nodes[n];
   std::map<int, std::vector<Placements>> terms;
   for (const ValueId v : node.inputs) {
-    terms[stage_of_value(l, v)].push_back(l.produced[v]);
+    terms[l.mesh_of[stage_of_value(l, v)]].push_back(l.produced[v]);
   }
-  for (const auto& [stage, list] : terms) {
-    l.sums[node.outputs[0]][stage] = accumulator(l, node.outputs[0], list, stage);
+  for (const auto& [mesh, list] : terms) {
+    l.sums[node.outputs[0]][mesh] = accumulator(l, node.outputs[0], list, mesh);
   }
 }
 
@@ -180,7 +185,8 @@ void home_statistics(Lowering& l, const Node& node, int stage) {
   for (const ValueId v : node.inputs) {
     if (l.graph.values[v].kind == ValueKind::parameter && l.home[v].empty()) {
       const Placements whole(l.plan.stages[stage].mesh.axes.size());
-      l.home[v][stage] = {.used = whole, .stored = whole, .update = whole};
+      l.home[v][l.mesh_of[stage]] = {
+          .used = whole, .stored = whole, .summed = whole, .update = whole};
     }
   }
 }
@@ -195,6 +201,9 @@ Placements arriving(const Lowering& l, ValueId value, int stage) {
     const int a = axis_index(from, axis.name);
     const bool split = a >= 0 && l.produced[value][a].kind == Placement::Kind::shard;
     result.push_back(split ? l.produced[value][a] : replicate());
+    if (split && from.axes[a].size != axis.size) {
+      result.back().ratios.clear();  // they are for another number of devices
+    }
   }
   return result;
 }

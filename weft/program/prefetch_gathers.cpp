@@ -54,7 +54,7 @@ void hoist(const Graph& graph, const StageProgram& stage, std::vector<Instructio
 void prefetch_gathers(Lowering& l) {
   for (StageProgram& stage : l.program.stages) {
     for (Segment& segment : stage.segments) {
-      if (segment.phase == Phase::forward || segment.phase == Phase::backward) {
+      if (is_for_micro_batch(segment.phase)) {
         hoist(l.graph, stage, segment.instructions, l.plan.prefetch);
       }
     }

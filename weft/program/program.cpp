@@ -34,12 +34,18 @@ std::string_view opcode_name(Opcode opcode) {
   return "";
 }
 
+bool is_for_micro_batch(Phase phase) {
+  return phase == Phase::forward || phase == Phase::backward || phase == Phase::weight;
+}
+
 std::string_view phase_name(Phase phase) {
   switch (phase) {
     case Phase::forward:
       return "forward";
     case Phase::backward:
       return "backward";
+    case Phase::weight:
+      return "weight";
     case Phase::sync:
       return "sync";
     case Phase::norm:
@@ -65,15 +71,13 @@ bool moves(const StageProgram& stage, const Instruction& accumulate) {
          from.type.dtype == to.type.dtype && accumulate.only_first_on.empty();
 }
 
-const Segment* find_segment(const StageProgram& stage, Phase phase) {
-  const auto it = std::ranges::find(stage.segments, phase, &Segment::phase);
-  return it == stage.segments.end() ? nullptr : &*it;
-}
-
-const Segment& segment_of(const StageProgram& stage, Phase phase) {
-  const Segment* segment = find_segment(stage, phase);
-  WEFT_CHECK(segment != nullptr);
-  return *segment;
+int find_segment(const StageProgram& stage, Phase phase, int chunk) {
+  for (std::size_t i = 0; i < stage.segments.size(); ++i) {
+    if (stage.segments[i].phase == phase && stage.segments[i].chunk == chunk) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
 }
 
 std::int64_t samples_in(const Program& program, int micro_batch) {

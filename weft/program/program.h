@@ -69,19 +69,24 @@ struct Instruction {
   bool moved = false;
 };
 
-enum class Phase : std::uint8_t { forward, backward, sync, norm, update };
+/// `weight`: gradients of weights, where the plan takes them out of `backward`.
+enum class Phase : std::uint8_t { forward, backward, weight, sync, norm, update };
 [[nodiscard]] std::string_view phase_name(Phase phase);
+/// Whether it runs for each micro-batch; the others run once a step.
+[[nodiscard]] bool is_for_micro_batch(Phase phase);
 
-/// What one stage does in one phase. Stored once; all devices of the stage run it with the local
-/// types of their coordinates and of the micro-batch.
+/// What one chunk of the model does in one phase. Stored once; all devices of the stage run it with
+/// the local types of their coordinates and of the micro-batch.
 struct Segment {
   Phase phase = Phase::forward;
+  int chunk = 0;  // which of the plan's stages on this mesh; 0 for what runs once a step
   std::vector<Instruction> instructions;
 };
 
 struct ScheduleEntry {
   Phase phase = Phase::forward;
   int micro_batch = -1;  // -1: once a step
+  int chunk = 0;
   bool operator==(const ScheduleEntry&) const = default;
 };
 
@@ -94,10 +99,13 @@ struct Edge {
   bool each_micro_batch = true;
 };
 
+/// What one mesh runs: one stage of the plan, or several (its chunks).
 struct StageProgram {
   Mesh mesh;
   std::vector<Slot> slots;
-  std::vector<Segment> segments;  // at most one a phase
+  /// At most one for a phase and chunk, in the order in which a micro-batch goes through them:
+  /// forward of all chunks, backward and weight in reverse, then what runs once a step.
+  std::vector<Segment> segments;
   std::vector<ScheduleEntry> schedule;
 };
 
@@ -105,7 +113,8 @@ struct Program {
   std::vector<StageProgram> stages;
   std::vector<Edge> edges;
   std::vector<std::int64_t> micro_batches;
-  SlotId loss_slot = -1;  // in the last stage, replicated at the end of sync
+  SlotId loss_slot = -1;  // replicated at the end of sync
+  int loss_stage = 0;     // that has it
 };
 
 /// The slot that owns the storage.
@@ -113,9 +122,8 @@ struct Program {
 /// Whether the first `accumulate` of a step takes over the storage of its operand instead of
 /// copying.
 [[nodiscard]] bool moves(const StageProgram& stage, const Instruction& accumulate);
-/// nullptr if the stage has no such segment.
-[[nodiscard]] const Segment* find_segment(const StageProgram& stage, Phase phase);
-[[nodiscard]] const Segment& segment_of(const StageProgram& stage, Phase phase);
+/// Into the stage's segments; -1 if it has none such.
+[[nodiscard]] int find_segment(const StageProgram& stage, Phase phase, int chunk = 0);
 /// Samples in a micro-batch, or in the whole step for -1.
 [[nodiscard]] std::int64_t samples_in(const Program& program, int micro_batch);
 /// The first sample of a micro-batch within the step's batch.

@@ -8,25 +8,14 @@
 
 #include <algorithm>
 
+#include "weft/ops/one_pass.h"
 #include "weft/program/lower.h"
 
 namespace weft {
 namespace {
 
-constexpr double kFlopsPerElement = 32;  // up to which a kernel waits for memory
-
 bool is_gradient(const Node& node) {
   return node.role == Role::input_grad || node.role == Role::weight_grad;
-}
-
-bool costs_one_pass(const Graph& graph, const Node& node, const OpDef& op) {
-  OpCall call = call_of(graph, node);
-  for (TensorTypes* types : {&call.inputs, &call.outputs}) {
-    for (TensorType& type : *types) {
-      type = bind(type, 1);
-    }
-  }
-  return op.cost(call).flops <= kFlopsPerElement * static_cast<double>(call.outputs[0].elements());
 }
 
 }  // namespace
@@ -52,7 +41,7 @@ std::vector<bool> repeated_values(const Graph& training, const OpTable& ops) {
     });
     repeated[node.outputs[0]] = kept_inputs && !read_by(node.outputs[0], true) &&
                                 read_by(node.outputs[0], false) &&
-                                costs_one_pass(training, node, op);
+                                costs_one_pass(ops, training, node);
   }
   return repeated;
 }

@@ -58,7 +58,8 @@ std::string format_stage(const StageProgram& stage, const Graph& graph) {
                         s.view_of >= 0 ? fmt::format(" in %{}", s.view_of) : "");
   }
   for (const Segment& segment : stage.segments) {
-    text += fmt::format("  segment {}\n", phase_name(segment.phase));
+    text += fmt::format("  segment {}{}\n", phase_name(segment.phase),
+                        segment.chunk > 0 ? fmt::format(" chunk {}", segment.chunk) : "");
     for (const Instruction& i : segment.instructions) {
       text += fmt::format("    {}{}{}{}{}\n", what(stage, i, graph), i.moved ? " moved" : "",
                           i.reads.empty() ? "" : " " + slots_text(stage, i.reads),
@@ -71,9 +72,15 @@ std::string format_stage(const StageProgram& stage, const Graph& graph) {
   std::vector<std::string> order;
   for (const ScheduleEntry& entry : stage.schedule) {
     const std::string_view phase = phase_name(entry.phase);
-    order.push_back(entry.micro_batch < 0
-                        ? std::string(phase)
-                        : fmt::format("{}{}", phase == "forward" ? 'F' : 'B', entry.micro_batch));
+    if (entry.micro_batch < 0) {
+      order.emplace_back(phase);
+    } else {
+      order.push_back(format_order({{.phase = phase == "forward"    ? 'F'
+                                              : phase == "backward" ? 'B'
+                                                                    : 'W',
+                                     .micro_batch = entry.micro_batch,
+                                     .chunk = entry.chunk}}));
+    }
   }
   return text + fmt::format("  schedule {}\n", fmt::join(order, " "));
 }

@@ -91,14 +91,16 @@ std::vector<int> micro_batch_counts(std::int64_t batch, int dp, int pp) {
 void add_variants(Recipe recipe, const Task& task, std::vector<Recipe>& recipes) {
   for (const int count : micro_batch_counts(task.batch, recipe.dp, recipe.pp)) {
     recipe.micro_batches = count;
-    for (const int zero : {0, 1, 3}) {
+    for (const int zero : {0, 1, 2, 3}) {
       recipe.zero = zero;
-      for (const bool recompute : {false, true}) {
+      for (const char* recompute : {"none", "block"}) {
         recipe.recompute = recompute;
         for (const char* schedule : {"1f1b", "gpipe"}) {
           recipe.schedule = schedule;
           const bool scheduled = recipe.pp > 1 && count > 1;
-          if ((zero == 0 || recipe.dp > 1) && (scheduled || recipe.schedule == "1f1b")) {
+          const bool split = zero == 0 || recipe.dp > 1;
+          const bool differs = zero != 2 || count > 1;  // with one micro-batch 2 is 1
+          if (split && differs && (scheduled || recipe.schedule == "1f1b")) {
             recipes.push_back(recipe);
           }
         }

@@ -49,9 +49,15 @@ struct Remembered {
 
 class Propagation {
  public:
-  Propagation(const Graph& graph, const OpTable& ops, const Mesh& mesh)
-      : graph_(graph), ops_(ops), mesh_(mesh), tp_(axis_index(mesh, "tp")) {
-    dp_ = axis_index(mesh, "dp");
+  Propagation(const Graph& graph, const OpTable& ops, const Mesh& mesh, const SplitOptions& options)
+      : graph_(graph),
+        ops_(ops),
+        mesh_(mesh),
+        options_(options),
+        tp_(axis_index(mesh, "tp")),
+        dp_(axis_index(mesh, "dp")),
+        ep_(axis_index(mesh, "ep")),
+        cp_(axis_index(mesh, "cp")) {
     lies_.resize(graph.values.size());
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
       lies_[v] = at_start(graph.values[v]);
@@ -94,8 +100,17 @@ class Propagation {
       return {};
     }
     Placements placements(mesh_.axes.size());
-    if (dp_ >= 0 && value.type.rank() > 0 && value.type.shape[0].batched) {
-      placements[dp_] = shard(0, value.type.shape[0].size);
+    const int rank = value.type.rank();
+    if (rank == 0 || !value.type.shape[0].batched) {
+      return placements;
+    }
+    for (const int axis : {dp_, ep_}) {
+      if (axis >= 0) {
+        placements[axis] = shard(0, value.type.shape[0].size);
+      }
+    }
+    if (cp_ >= 0 && rank == 2 && !value.type.shape[1].batched) {
+      placements[cp_] = shard(1);
     }
     return placements;
   }
@@ -150,34 +165,84 @@ class Propagation {
       types.push_back(graph_.values[v].type);
     }
     Splits splits = follow(factors, mesh_, types, inputs);
-    if (dp_ >= 0 && node.op == "moe_dispatch") {
-      // Each replica takes its part of every expert's slots. No input has that letter, so it cannot
-      // follow; to send the tokens is less than to sum slots that each replica filled in part.
-      splits[dp_] = split_factor('c');
-    }
     const char letter = tp_ < 0 ? '\0' : hinted_letter(graph_, node);
     if (letter != 0) {
       splits[tp_] = split_factor(letter);
+    } else if (tp_ >= 0 && options_.sequence_parallel) {
+      split_tokens(node, factors, inputs, splits);
     }
-    if (tp_ >= 0) {
-      const std::string why_not = tp_obstacle(node, factors, letter);
-      if (!why_not.empty()) {
-        return why_not;
-      }
+    split_experts(node, factors, splits);
+    if (cp_ >= 0 && node.op == "attention") {
+      splits[cp_] = split_factor(options_.ulysses ? 'h' : 's');
+    }
+    const std::string why_not = obstacle(node, factors, letter);
+    if (!why_not.empty()) {
+      return why_not;
     }
     answer = {inputs, splits, place_node(factors, mesh_, splits, node.name), true};
     return {};
   }
 
-  [[nodiscard]] std::string tp_obstacle(const Node& node, const Factors& factors,
-                                        char letter) const {
-    const int parts = mesh_.axes[tp_].size;
+  // Sequence parallelism: a node whose inputs tp leaves whole, or as partial sums, and that has
+  // tokens, splits them.
+  void split_tokens(const Node& node, const Factors& factors, const std::vector<Placements>& inputs,
+                    Splits& splits) const {
+    int tokens = -1;
+    for (std::size_t i = 0; i < node.inputs.size() && tokens < 0; ++i) {
+      const Shape& shape = graph_.values[node.inputs[i]].type.shape;
+      if (shape.size() >= 2 && shape[0].batched && !factors.inputs[i][1].empty()) {
+        tokens = factors.inputs[i][1].front();
+      }
+    }
+    if (tokens < 0 || !can_split(factors, tokens, mesh_.axes[tp_].size)) {
+      return;
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Placement* at = inputs[i].empty() ? nullptr : &inputs[i][tp_];
+      if (at != nullptr && at->kind == Placement::Kind::shard &&
+          factors.inputs[i][static_cast<std::size_t>(at->dim)] != Factors::DimFactors{tokens}) {
+        return;
+      }
+    }
+    splits[tp_] = split_factor(factors.factors[static_cast<std::size_t>(tokens)].letter);
+  }
+
+  // Each replica takes its part of every expert's slots. No input has that letter, so the dispatch
+  // cannot follow; to send the tokens is less than to sum slots that each replica filled in part.
+  // On the axis of experts the slots then go to the replica that has their expert.
+  void split_experts(const Node& node, const Factors& factors, Splits& splits) const {
+    if (node.op == "moe_dispatch") {
+      for (const int axis : {dp_, ep_}) {
+        if (axis >= 0) {
+          splits[axis] = split_factor('c');
+        }
+      }
+      return;
+    }
+    if (ep_ >= 0 && node.op == "matmul") {
+      const Value& weights = graph_.values[node.inputs[1]];
+      if (weights.kind == ValueKind::parameter && weights.type.rank() == 3) {
+        const int expert = factors.inputs[1][0].front();
+        splits[ep_] = split_factor(factors.factors[static_cast<std::size_t>(expert)].letter);
+      }
+    }
+  }
+
+  [[nodiscard]] std::string obstacle(const Node& node, const Factors& factors, char letter) const {
     if (node.op == "attention") {
       const std::int64_t heads = factors.factors[find_factor(factors, 'h')].size.size;
-      return heads % parts == 0
-                 ? std::string()
-                 : fmt::format("tp={} does not divide the {} heads of {}", parts, heads, node.name);
+      const std::int64_t groups = tp_ >= 0 ? mesh_.axes[tp_].size : 1;
+      const std::int64_t parts = groups * (cp_ >= 0 && options_.ulysses ? mesh_.axes[cp_].size : 1);
+      return heads % parts == 0 ? std::string()
+                                : fmt::format("{} does not divide the {} heads of {}",
+                                              parts == groups ? fmt::format("tp={}", parts)
+                                                              : fmt::format("cp*tp = {}", parts),
+                                              heads, node.name);
     }
+    if (tp_ < 0) {
+      return {};
+    }
+    const int parts = mesh_.axes[tp_].size;
     if (letter == 0) {
       return {};
     }
@@ -197,8 +262,11 @@ class Propagation {
   const Graph& graph_;
   const OpTable& ops_;
   const Mesh& mesh_;
+  SplitOptions options_;
   int tp_ = -1;
   int dp_ = -1;
+  int ep_ = -1;
+  int cp_ = -1;
   std::vector<Placements> lies_;  // by value; empty: anywhere
   std::map<std::string, int, std::less<>> stage_;
   std::map<std::string, int, std::less<>> class_;
@@ -213,8 +281,8 @@ bool is_ruled(const Node& node) {
 }
 
 NodeSplits node_splits(const Graph& graph, const OpTable& ops, const Mesh& mesh,
-                       const std::vector<int>& stage_of_layer) {
-  return Propagation(graph, ops, mesh).run(stage_of_layer);
+                       const std::vector<int>& stage_of_layer, const SplitOptions& options) {
+  return Propagation(graph, ops, mesh, options).run(stage_of_layer);
 }
 
 }  // namespace weft

@@ -19,12 +19,21 @@ struct NodeSplits {
   std::string why_not;                    // not empty: it cannot be done
 };
 
-/// Nodes follow their inputs (`follow`), but on the axis "tp" linears with the attribute `parallel`
-/// split what it says: column → n, row → k, tokens → the token dim. Batched inputs of the graph are
-/// split along "dp"; parameters lie wherever they are needed. `stage_of_layer` is by order of
-/// `layers(graph)`: a partial sum does not cross to another stage. Layers alike are worked out
-/// once.
+struct SplitOptions {
+  bool sequence_parallel = false;  // what tp leaves whole is split along the tokens on tp
+  bool ulysses = false;            // attention splits heads on cp, not queries
+};
+
+/// Nodes follow their inputs (`follow`), with these exceptions by the name of the axis:
+///   tp  linears with the attribute `parallel` split what it says: column → n, row → k, tokens →
+///       the token dim
+///   cp  attention splits its queries, or heads
+///   ep  experts are split
+/// Batched inputs of the graph are split along dp and ep, their tokens along cp; parameters lie
+/// wherever they are needed. `stage_of_layer` is by order of `layers(graph)`: a partial sum does
+/// not cross to another stage. Layers alike are worked out once.
 [[nodiscard]] NodeSplits node_splits(const Graph& graph, const OpTable& ops, const Mesh& mesh,
-                                     const std::vector<int>& stage_of_layer);
+                                     const std::vector<int>& stage_of_layer,
+                                     const SplitOptions& options = {});
 
 }  // namespace weft

@@ -1,6 +1,8 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "weft/base/error.h"
 #include "weft/recipes/recipes.h"
@@ -8,39 +10,54 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kKeys = "dp, tp, pp, zero, recompute, micro-batches, schedule";
+constexpr std::string_view kKeys =
+    "dp, tp, pp, ep, cp, sp, attention, zero, recompute, micro-batches, schedule, chunks";
 
-int parse_degree(std::string_view key, std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require(
-      error == std::errc() && end == text.data() + text.size() && number >= (key == "zero" ? 0 : 1),
-      "recipe: {}={} is not a number of 1 or more", key, text);
-  return number;
+// Keys with a number, and the range of it.
+struct NumberKey {
+  std::string_view key;
+  int Recipe::*field;
+  int least = 1;
+  int most = 1 << 24;
+};
+constexpr NumberKey kNumbers[] = {
+    {"dp", &Recipe::dp},           {"tp", &Recipe::tp},
+    {"pp", &Recipe::pp},           {"ep", &Recipe::ep},
+    {"cp", &Recipe::cp},           {"sp", &Recipe::sp, 0, 1},
+    {"zero", &Recipe::zero, 0, 3}, {"micro-batches", &Recipe::micro_batches},
+    {"chunks", &Recipe::chunks},
+};
+
+// Keys with a word.
+struct WordKey {
+  std::string_view key;
+  std::string Recipe::*field;
+  std::vector<std::string_view> words;
+};
+
+const std::vector<WordKey>& word_keys() {
+  static const std::vector<WordKey> keys = {
+      {"attention", &Recipe::attention, {"gather", "ulysses"}},
+      {"recompute", &Recipe::recompute, {"none", "ops", "block"}},
+      {"schedule", &Recipe::schedule, {"gpipe", "1f1b", "zb-h1", "zb-h2", "interleaved", "zb-v"}}};
+  return keys;
 }
 
 void set(Recipe& recipe, std::string_view key, std::string_view value) {
-  if (key == "dp" || key == "tp" || key == "pp" || key == "micro-batches") {
-    int& field = key == "dp"   ? recipe.dp
-                 : key == "tp" ? recipe.tp
-                 : key == "pp" ? recipe.pp
-                               : recipe.micro_batches;
-    field = parse_degree(key, value);
-  } else if (key == "zero") {
-    recipe.zero = parse_degree(key, value);
-    require(recipe.zero != 2, "recipe: zero=2 comes later; use zero=1 or zero=3");
-    require(recipe.zero <= 3, "recipe: zero={} is unknown; use 0, 1 or 3", value);
-  } else if (key == "recompute") {
-    require(value == "block" || value == "none",
-            "recipe: recompute={} is unknown; use block or none", value);
-    recipe.recompute = value == "block";
-  } else if (key == "schedule") {
-    require(value == "gpipe" || value == "1f1b",
-            "recipe: schedule={} is unknown; use gpipe or 1f1b", value);
-    recipe.schedule = value;
-  } else {
-    require(false, "recipe: unknown key '{}'; the keys are {}", key, kKeys);
+  const auto* const number = std::ranges::find(kNumbers, key, &NumberKey::key);
+  if (number != std::end(kNumbers)) {
+    int& field = recipe.*number->field;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), field);
+    require(error == std::errc() && end == value.data() + value.size() && field >= number->least &&
+                field <= number->most,
+            "recipe: {}={} is not a number from {} to {}", key, value, number->least, number->most);
+    return;
   }
+  const auto word = std::ranges::find(word_keys(), key, &WordKey::key);
+  require(word != word_keys().end(), "recipe: unknown key '{}'; the keys are {}", key, kKeys);
+  require(std::ranges::find(word->words, value) != word->words.end(),
+          "recipe: {}={} is unknown; use {}", key, value, fmt::join(word->words, ", "));
+  recipe.*word->field = value;
 }
 
 }  // namespace
@@ -60,6 +77,10 @@ Recipe parse_recipe(const std::string& text) {
     seen += key + ",";
     set(recipe, key, part.substr(equals + 1));
     if (comma == std::string_view::npos) {
+      const bool chosen = seen.find(",schedule,") != std::string::npos;
+      if (recipe.chunks > 1 && !chosen) {
+        recipe.schedule = "interleaved";
+      }
       return recipe;
     }
     rest.remove_prefix(comma + 1);
@@ -75,28 +96,42 @@ std::string format_recipe(const Recipe& recipe) {
       text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
     }
   };
-  add(recipe.dp > 1, "dp", std::to_string(recipe.dp));
-  add(recipe.tp > 1, "tp", std::to_string(recipe.tp));
-  add(recipe.pp > 1, "pp", std::to_string(recipe.pp));
-  add(recipe.zero > 0, "zero", std::to_string(recipe.zero));
-  add(recipe.recompute, "recompute", "block");
+  for (const NumberKey& number : kNumbers) {
+    if (number.key != "micro-batches" && number.key != "chunks") {
+      const int value = recipe.*number.field;
+      add(value != Recipe{}.*number.field, number.key, std::to_string(value));
+    }
+  }
+  add(recipe.attention != "gather", "attention", recipe.attention);
+  add(recipe.recompute != "none", "recompute", recipe.recompute);
   add(recipe.micro_batches > 1, "micro-batches", std::to_string(recipe.micro_batches));
   add(recipe.pp > 1 || recipe.schedule != "1f1b", "schedule", recipe.schedule);
+  add(recipe.chunks > 1, "chunks", std::to_string(recipe.chunks));
   return text.empty() ? "dp=1" : text;
 }
 
 std::string recipe_name(const Recipe& recipe) {
   const bool dp = recipe.dp > 1;
+  const bool cp = recipe.cp > 1;
   const bool tp = recipe.tp > 1;
   const bool pp = recipe.pp > 1;
-  if (dp && !tp && !pp) {
+  if (dp && !tp && !pp && !cp && recipe.ep == 1) {
     return recipe.zero == 0 ? "DP" : fmt::format("ZeRO-{}", recipe.zero);
   }
-  if (pp && !dp && !tp) {
-    return recipe.schedule == "gpipe" ? "GPipe" : "1F1B";
+  if (pp && !dp && !tp && !cp) {
+    static const std::map<std::string, std::string> names = {
+        {"gpipe", "GPipe"}, {"1f1b", "1F1B"},   {"interleaved", "interleaved 1F1B"},
+        {"zb-h1", "ZB-H1"}, {"zb-h2", "ZB-H2"}, {"zb-v", "ZB-V"}};
+    return names.at(recipe.schedule);
   }
   std::string name;
-  for (const auto& [used, part] : {std::pair(dp, "DP"), {tp, "TP"}, {pp, "PP"}}) {
+  const std::string context = recipe.attention == "ulysses" ? "Ulysses" : "CP";
+  const std::string tensor = recipe.sp != 0 ? "TP-SP" : "TP";
+  for (const auto& [used, part] : {std::pair<bool, std::string>(dp, "DP"),
+                                   {recipe.ep > 1, "EP"},
+                                   {cp, context},
+                                   {tp, tensor},
+                                   {pp, "PP"}}) {
     if (used) {
       name += name.empty() ? part : fmt::format("+{}", part);
     }

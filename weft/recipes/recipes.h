@@ -27,12 +27,22 @@ struct Recipe {
   int dp = 1;
   int tp = 1;
   int pp = 1;
-  int zero = 0;  // 0 | 1 | 3
-  bool recompute = false;
+  int ep = 1;  // of the dp replicas so many share the experts; divides dp
+  int cp = 1;  // parts of the sequence
+  int sp = 0;  // 1: what tp leaves whole is split along the sequence (Megatron)
+  std::string attention = "gather";  // under cp: gather (keys and values), ulysses (heads)
+  int zero = 0;                      // 0 | 1 | 2 | 3
+  std::string recompute = "none";    // none | ops (what costs one pass over memory) | block
   int micro_batches = 1;
-  std::string schedule = "1f1b";  // gpipe | 1f1b
+  std::string schedule = "1f1b";  // gpipe | 1f1b | zb-h1 | zb-h2 | interleaved | zb-v
+  int chunks = 1;                 // stages a mesh, for interleaved and zb-v
   bool operator==(const Recipe&) const = default;
 };
+
+/// Devices of one stage.
+[[nodiscard]] inline int mesh_size(const Recipe& recipe) {
+  return recipe.dp * recipe.cp * recipe.tp;
+}
 
 [[nodiscard]] Recipe parse_recipe(const std::string& text);
 [[nodiscard]] std::string format_recipe(const Recipe& recipe);
@@ -40,7 +50,8 @@ struct Recipe {
 [[nodiscard]] std::string recipe_name(const Recipe& recipe);
 
 /// The plan of a recipe, or the reason why there is none (degrees that do not divide heads,
-/// devices, …). Devices: pipeline stages across hosts first, then dp, then tp inside (neighbours).
+/// devices, …). Devices: pipeline stages across hosts first, then dp, ep, cp, and tp inside
+/// (neighbours).
 struct RecipePlan {
   std::optional<Plan> plan;
   std::string why_not;
@@ -49,8 +60,8 @@ struct RecipePlan {
                                      const OpTable& ops);
 
 /// All recipes worth trying for a task: every dp·tp·pp that uses one device, all devices, the first
-/// host, or, of at most 16 devices, any number; zero 0/1/3, both recomputations, both schedules,
-/// every micro-batch count that divides sensibly.
+/// host, or, of at most 16 devices, any number; zero 0 to 3, no recomputation or that of blocks,
+/// both schedules, every micro-batch count that divides sensibly.
 [[nodiscard]] std::vector<Recipe> all_recipes(const Task& task, const Graph& forward);
 
 }  // namespace weft

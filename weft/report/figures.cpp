@@ -78,7 +78,8 @@ std::string strategy_name(const StagePlan& stage) {
   }
   std::string text = degrees.empty() ? "one device" : fmt::format("{}", fmt::join(degrees, " x "));
   for (const auto& [mode, name] :
-       {std::pair{WeightMode::zero1, "ZeRO-1"}, std::pair{WeightMode::zero3, "ZeRO-3"}}) {
+       {std::pair{WeightMode::zero1, "ZeRO-1"}, std::pair{WeightMode::zero2, "ZeRO-2"},
+        std::pair{WeightMode::zero3, "ZeRO-3"}}) {
     const bool used = std::ranges::any_of(stage.weights, [mode = mode](const WeightRule& rule) {
       return std::ranges::any_of(rule.modes, [mode](const auto& m) { return m.second == mode; });
     });

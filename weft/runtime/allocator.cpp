@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -40,14 +41,21 @@ Header* header_of(void* data) {
   return reinterpret_cast<Header*>(static_cast<char*>(data) - kAlignment);
 }
 
+// libtorch's interface differs: allocate() is const in 1.13 and not in 2.x, which also asks for
+// copy_data(). Without `override`, each version finds its own and passes over the rest.
 class CountingAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) const override {
-    auto& self = const_cast<CountingAllocator&>(*this);  // libtorch's interface is const
-    void* data = bytes == 0 ? nullptr : self.take(bytes);
+  c10::DataPtr allocate(std::size_t bytes) {
+    void* data = bytes == 0 ? nullptr : take(bytes);
     return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  c10::DataPtr allocate(std::size_t bytes) const {
+    return const_cast<CountingAllocator*>(this)->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const { return &give_back; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const {
+    std::memcpy(to, from, bytes);
+  }
 
   MemoryCount count() {
     const std::lock_guard lock(mutex_);

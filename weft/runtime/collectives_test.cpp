@@ -29,6 +29,8 @@ struct Case {
   int operands = 1;
 };
 
+const char* const kPaths[] = {"shm", "gloo"};
+
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.name;
 }
@@ -108,7 +110,7 @@ TEST_P(CollectiveCase, GivesTheRightPartsAndUsesTheStatedWorkspace) {
   install_counting_allocator();
   std::mutex mutex;
   std::barrier everybody(devices(c));
-  run_ranks(devices(c), [&](Communicator& communicator) {
+  const auto body = [&](Communicator& communicator) {
     const c10::InferenceMode guard;
     const Coordinates at = coordinates(stage.mesh, communicator.rank());
     const int group = communicator.join(axis_group(stage.mesh, at, i.axis));
@@ -144,7 +146,10 @@ TEST_P(CollectiveCase, GivesTheRightPartsAndUsesTheStatedWorkspace) {
           << writes[o] << "\nwanted\n"
           << wanted[o];
     }
-  });
+  };
+  for (const char* path : kPaths) {
+    run_ranks(devices(c), body, path);
+  }
 }
 
 using enum CollectiveKind;

@@ -218,9 +218,9 @@ Executor::Executor(const ExecutorSpec& spec, Communicator& communicator)
 Executor::~Executor() = default;
 
 bool Executor::reports_loss() const {
-  const StageProgram& last = impl_->program.stages.back();
+  const StageProgram& with_loss = impl_->program.stages[impl_->program.loss_stage];
   return impl_->program.loss_slot >= 0 &&
-         last.mesh.devices.front() == impl_->devices[impl_->communicator.rank()];
+         with_loss.mesh.devices.front() == impl_->devices[impl_->communicator.rank()];
 }
 
 std::vector<LocalTensor> Executor::stored() const {
@@ -261,8 +261,7 @@ StepResult Executor::run_step(const StepInput& input, const StepOptions& options
         });
   }
   StepResult result;
-  const bool last_stage = x.stage_index + 1 == static_cast<int>(x.program.stages.size());
-  if (last_stage && x.program.loss_slot >= 0) {
+  if (x.stage_index == x.program.loss_stage && x.program.loss_slot >= 0) {
     result.loss = x.read(x.program.loss_slot, -1).item<double>();
   }
   with_context(

@@ -80,6 +80,7 @@ struct TwoStages {
     program.edges = {{.from_stage = 0, .to_stage = 1, .from_slot = 1, .to_slot = 0}};
     program.micro_batches = {3, 1, 2};  // the second leaves device 1 with nothing
     program.loss_slot = 2;
+    program.loss_stage = 1;
   }
 };
 

@@ -12,7 +12,8 @@ namespace weft {
 
 /// For tests: runs `body` once for each of n ranks, as threads that are really connected. The first
 /// exception of the lowest rank is thrown again when all have ended.
-inline void run_ranks(int n, const std::function<void(Communicator&)>& body) {
+inline void run_ranks(int n, const std::function<void(Communicator&)>& body,
+                      const std::string& path = "") {
   const int port = free_port();
   std::vector<std::exception_ptr> errors(n);
   {
@@ -20,8 +21,12 @@ inline void run_ranks(int n, const std::function<void(Communicator&)>& body) {
     for (int rank = 0; rank < n; ++rank) {
       threads.emplace_back([&, rank] {
         try {
-          Communicator communicator(
-              {.host = "127.0.0.1", .port = port, .rank = rank, .world = n, .timeout_s = 20});
+          Communicator communicator({.host = "127.0.0.1",
+                                     .port = port,
+                                     .rank = rank,
+                                     .world = n,
+                                     .timeout_s = 20,
+                                     .path = path});
           body(communicator);
           communicator.barrier();
         } catch (...) {

@@ -29,8 +29,8 @@
 // Memory of a device of stage s, with k_s micro-batches in flight (m for gpipe, min(m, p - s) for
 // 1f1b):
 //
-//   parameters + gradients + states (divided by d: states with zero 1, all three with zero 3, plus
-//   two gathered layers)
+//   parameters + gradients + states (divided by d: states with zero 1, gradients too with zero 2
+//   plus those of a layer, all three with zero 3 plus two gathered layers)
 //   + k_s b * sum over layers of what is saved (recomputed layers: what enters them)
 //   + b * (the largest node + the saved values of the largest recomputed layer)
 
@@ -139,7 +139,7 @@ struct Estimator::State {
     for (int l = first; l < end; ++l) {
       const LayerSums& layer = model.classes[model.class_of[l]];
       const LayerTimes& t = by_class[model.class_of[l]];
-      const bool again = recipe.recompute && model.repeated[l];
+      const bool again = recipe.recompute == "block" && model.repeated[l];
       stage.forward_s += t.forward_s;
       stage.backward_s += t.backward_s + (again ? t.forward_s : 0);
       // The first micro-batch moves its gradients instead of adding them.
@@ -159,8 +159,8 @@ struct Estimator::State {
     return stage;
   }
 
-  // What dp sends: changes the times of a micro-batch with zero 3; returns what is seen at the end
-  // of the step.
+  // What dp sends: changes the times of a micro-batch with zero 2 and 3; returns what is seen at
+  // the end of the step.
   double reduction_seconds(const Recipe& recipe, const Groups& groups, StageSums& stage) const {
     if (recipe.dp == 1) {
       return 0;
@@ -181,6 +181,12 @@ struct Estimator::State {
       stage.backward_s = std::max(stage.backward_s, gather_s + scatter_s);
       return (gather_s + scatter_s) / std::max(stage.layers, 1);
     }
+    if (recipe.zero == 2) {
+      const double scatter_s = seconds(CollectiveKind::reduce_scatter, stage.gradient_bytes);
+      stage.backward_s = std::max(stage.backward_s, scatter_s);
+      return seconds(CollectiveKind::all_gather, stage.parameter_bytes) +
+             scatter_s / std::max(stage.layers, 1);
+    }
     const CollectiveKind kind =
         recipe.zero == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
     const double reduce_s = seconds(kind, stage.gradient_bytes);
@@ -193,11 +199,11 @@ struct Estimator::State {
     const int in_flight = recipe.schedule == "gpipe"
                               ? recipe.micro_batches
                               : std::min(recipe.micro_batches, recipe.pp - s);
-    const double all = recipe.zero == 3 ? 1.0 / recipe.dp : 1.0;
-    const double states = recipe.zero > 0 ? 1.0 / recipe.dp : 1.0;
-    return all * (stage.parameter_bytes + stage.gradient_bytes) + states * stage.state_bytes +
-           (recipe.zero == 3 ? 2 * stage.largest_layer_bytes : 0) + in_flight * stage.kept_bytes +
-           stage.working_bytes;
+    const auto share = [&](int level) { return recipe.zero >= level ? 1.0 / recipe.dp : 1.0; };
+    const double whole_layers = recipe.zero == 3 ? 2 : recipe.zero == 2 ? 1 : 0;
+    return share(3) * stage.parameter_bytes + share(2) * stage.gradient_bytes +
+           share(1) * stage.state_bytes + whole_layers * stage.largest_layer_bytes +
+           in_flight * stage.kept_bytes + stage.working_bytes;
   }
 
   // From the first device of the first stage to that of the second, all replicas at once.

@@ -43,9 +43,18 @@ std::vector<Known> known_inputs(const Mesh& mesh, std::size_t axis, const Tensor
   return known;
 }
 
+/// Whether the parts are the same but for units, which are settled when all axes are known.
+bool same_parts(const Placement& a, const Placement& b) {
+  return a == b ||
+         (a.kind == Kind::shard && b.kind == Kind::shard && a.dim == b.dim && a.ratios == b.ratios);
+}
+
 /// Bytes received to change the placement on one axis. Nothing becomes a partial sum.
 double conversion_bytes(const Known& known, const Placement& to, int members) {
   double bytes = 0;
+  if (same_parts(known.from, to)) {
+    return 0;
+  }
   for (const ReshardStep& step : reshard_path({known.from}, {to})) {
     const bool local = step.kind == CollectiveKind::all_to_all;
     bytes += wire_bytes(step.kind, members, local ? known.bytes / members : known.bytes);
@@ -73,7 +82,7 @@ std::optional<Score> score(const Factors& factors, const Axis& axis, const Split
   for (const Known& input : known) {
     const Placement& to = placed.inputs[input.input].front();
     result.bytes += conversion_bytes(input, to, axis.size);
-    result.conversions += input.from == to ? 0 : 1;
+    result.conversions += same_parts(input.from, to) ? 0 : 1;
     witness = witness || (to.kind == Kind::shard && input.from.kind == Kind::shard &&
                           input.from.dim == to.dim);
   }
@@ -90,13 +99,39 @@ bool all_partial(const std::vector<int>& set, const std::vector<Known>& known) {
   });
 }
 
+/// The splits of a factor that known inputs lie in already. An input's ratios are those of the
+/// factor's items, its unit a multiple of what stands behind the factor in the dim.
+Splits witnessed(const Factors& factors, int factor, const std::vector<Known>& known) {
+  Splits result;
+  for (const Known& input : known) {
+    if (input.from.kind != Kind::shard) {
+      continue;
+    }
+    std::int64_t minor = 1;
+    bool found = false;
+    for (const int f : factors.inputs[input.input][static_cast<std::size_t>(input.from.dim)]) {
+      minor *= found ? factors.factors[static_cast<std::size_t>(f)].size.size : 1;
+      found = found || f == factor;
+    }
+    const Factors::Factor& item = factors.factors[static_cast<std::size_t>(factor)];
+    Split split = split_factor(item.letter);
+    split.ratios = input.from.ratios;
+    const std::int64_t one = minor * (item.size.batched ? item.size.size : 1);
+    split.unit = input.from.unit % one == 0 ? input.from.unit / one : 1;
+    if (found && std::find(result.begin(), result.end(), split) == result.end()) {
+      result.push_back(std::move(split));
+    }
+  }
+  return result;
+}
+
 /// None first, then factors in rule order, then linear sets: the earlier one wins a tie.
-Splits candidates(const Factors& factors, int axis_size, const std::vector<int>& parts_before,
-                  const std::vector<Known>& known) {
+Splits candidates(const Factors& factors, const std::vector<Known>& known) {
   Splits result{Split{}};
   for (std::size_t f = 0; f < factors.factors.size(); ++f) {
-    if (can_split(factors, static_cast<int>(f), axis_size * parts_before[f])) {
-      result.push_back(split_factor(factors.factors[f].letter));
+    if (is_splittable(factors, static_cast<int>(f))) {
+      const Splits splits = witnessed(factors, static_cast<int>(f), known);
+      result.insert(result.end(), splits.begin(), splits.end());
     }
   }
   for (std::size_t set = 0; set < factors.linear.size(); ++set) {
@@ -116,20 +151,16 @@ Splits follow(const Factors& factors, const Mesh& mesh, const TensorTypes& input
     WEFT_CHECK(placements.empty() || placements.size() == mesh.axes.size());
   }
   Splits splits;
-  std::vector<int> parts(factors.factors.size(), 1);  // of each factor, by the axes so far
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     const std::vector<Known> known = known_inputs(mesh, axis, input_types, inputs);
     Split best;
     std::optional<Score> best_score;
-    for (const Split& split : candidates(factors, mesh.axes[axis].size, parts, known)) {
+    for (const Split& split : candidates(factors, known)) {
       const std::optional<Score> found = score(factors, mesh.axes[axis], split, known);
       if (found && (!best_score || *found < *best_score)) {
         best = split;
         best_score = found;
       }
-    }
-    if (best.kind == Split::Kind::factor) {
-      parts[static_cast<std::size_t>(find_factor(factors, best.letter))] *= mesh.axes[axis].size;
     }
     splits.push_back(best);
   }

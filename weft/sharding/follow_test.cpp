@@ -124,11 +124,11 @@ TEST(Follow, EachAxisByItself) {
   EXPECT_EQ(followed(kInputGrad, inputs, {tensor(kActivation)}, {"S0 R", "R S1"}, mesh), "b k");
 }
 
-TEST(Follow, TwoAxesDoNotCutALetterIntoMoreThanItHas) {
+TEST(Follow, TwoAxesMayLeaveSomeDevicesNothing) {
   const Mesh mesh{.devices = {}, .axes = {{"a", 2}, {"b", 2}}};
   const TensorTypes inputs{tensor({3, 64})};
   const FactorRule copy{.dims = "r h -> r h"};
-  EXPECT_EQ(followed(copy, inputs, inputs, {"S0 S0"}, mesh), "r -");
+  EXPECT_EQ(followed(copy, inputs, inputs, {"S0 S0"}, mesh), "r r");
   EXPECT_EQ(followed(copy, inputs, inputs, {"S1 S1"}, mesh), "h h");
 }
 

@@ -2,10 +2,10 @@
 #include "weft/sharding/placement.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "weft/base/error.h"
+#include "weft/base/take.h"
 
 namespace weft {
 namespace {
@@ -32,22 +32,11 @@ std::string format_one(const Placement& placement) {
   return text;
 }
 
-/// Takes a number off the front of `text`.
-std::int64_t take_number(std::string_view& text, std::string_view whole) {
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require(error == std::errc() && number >= 0,
+std::int64_t number_at_front(std::string_view& text, std::string_view whole) {
+  const std::optional<std::int64_t> number = take_number(text);
+  require(number.has_value(),
           "placement '{}': a number is missing; write R, P, S0, S0/64 or S0:3:1", whole);
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
-bool take(std::string_view& text, char c) {
-  if (text.empty() || text.front() != c) {
-    return false;
-  }
-  text.remove_prefix(1);
-  return true;
+  return *number;
 }
 
 Placement parse_one(std::string_view whole) {
@@ -59,15 +48,15 @@ Placement parse_one(std::string_view whole) {
   }
   std::string_view text = whole;
   require(take(text, 'S'), "placement '{}' is unknown; write R, P, S0, S0/64 or S0:3:1", whole);
-  const std::int64_t dim = take_number(text, whole);
+  const std::int64_t dim = number_at_front(text, whole);
   require(dim < 64, "placement '{}': there is no dim {}", whole, dim);
   Placement placement = shard(static_cast<int>(dim));
   if (take(text, '/')) {
-    placement.unit = take_number(text, whole);
+    placement.unit = number_at_front(text, whole);
     require(placement.unit >= 1, "placement '{}': the unit must be at least 1", whole);
   }
   while (take(text, ':')) {
-    placement.ratios.push_back(take_number(text, whole));
+    placement.ratios.push_back(number_at_front(text, whole));
     require(placement.ratios.back() <= kLargestRatio, "placement '{}': ratios go up to {}", whole,
             kLargestRatio);
   }

@@ -1,6 +1,8 @@
 // From the splits of a node to the placements of its operands.
 #include "weft/sharding/propagate.h"
 
+#include <algorithm>
+
 #include "weft/base/error.h"
 
 namespace weft {
@@ -50,37 +52,47 @@ int dim_with(const std::vector<Factors::DimFactors>& operand, int factor) {
   return -1;
 }
 
-bool can_split_in(const Factors& factors, const std::vector<Factors::DimFactors>& operand,
-                  int factor, int parts) {
-  const int dim = dim_with(operand, factor);
-  if (dim < 0) {
-    return true;
+/// Calls `test(place)` for every operand's dim that has the factor; false if one of them fails.
+template <typename Test>
+bool all_places(const Factors& factors, int factor, const Test& test) {
+  for (const auto* side : {&factors.inputs, &factors.outputs}) {
+    for (const auto& operand : *side) {
+      const int dim = dim_with(operand, factor);
+      if (dim >= 0 && !test(place_in(factors, operand[static_cast<std::size_t>(dim)], factor))) {
+        return false;
+      }
+    }
   }
-  const Place place = place_in(factors, operand[static_cast<std::size_t>(dim)], factor);
-  if (!place.major || place.minor.batched) {
-    return false;
-  }
-  const Dim size = factor_at(factors, factor).size;
-  return size.batched || (place.composite ? size.size % parts == 0 : size.size >= parts);
+  return true;
 }
+
+/// One axis that splits a factor. Uneven: not all devices of all axes get equally many items.
+struct Cut {
+  int factor = -1;
+  std::int64_t unit = 1;
+  const std::vector<std::int64_t>* ratios = nullptr;
+  bool uneven = false;
+};
 
 // Parts of a batched factor are whole samples: a factor of 16 B entries is cut at multiples of 16,
-// so that [B,16,h] and [16B,h] are cut alike whatever the batch is. A factor that is not batched
-// divides evenly in a dim of several, so there the unit has no effect and stays 1: [b,s,(h d)] is
-// cut as [b,s,n] is.
+// so that [B,16,h] and [16B,h] are cut alike whatever the batch is. Where every device gets equally
+// much, the unit has no effect and stays 1: then [b,s,(h d)] is cut as [b,s,n] is.
 Placement shard_of(const Factors& factors, const std::vector<Factors::DimFactors>& operand,
-                   int factor) {
-  const int dim = dim_with(operand, factor);
-  const Place place = place_in(factors, operand[static_cast<std::size_t>(dim)], factor);
-  const Dim size = factor_at(factors, factor).size;
-  return shard(dim, size.batched ? size.size * place.minor.size : 1);
+                   const Cut& cut) {
+  const int dim = dim_with(operand, cut.factor);
+  const Place place = place_in(factors, operand[static_cast<std::size_t>(dim)], cut.factor);
+  const Dim size = factor_at(factors, cut.factor).size;
+  const std::int64_t items = size.batched ? size.size * cut.unit : cut.uneven ? cut.unit : 0;
+  Placement placement = shard(dim, items == 0 ? 1 : items * place.minor.size);
+  placement.ratios = *cut.ratios;
+  return placement;
 }
 
-/// Placement of an operand on one axis on which `factor` is split.
+/// Placement of an operand on one axis on which a factor is split.
 Placement placement_of(const Factors& factors, const std::vector<Factors::DimFactors>& operand,
-                       int factor, Kind without) {
-  return dim_with(operand, factor) < 0 ? Placement{.kind = without}
-                                       : shard_of(factors, operand, factor);
+                       const Cut& cut, Kind without) {
+  return dim_with(operand, cut.factor) < 0 ? Placement{.kind = without}
+                                           : shard_of(factors, operand, cut);
 }
 
 bool in_set(const std::vector<int>& set, std::size_t input) {
@@ -98,16 +110,19 @@ struct AxisPlacement {
   std::vector<Placement> outputs = {};
 };
 
-AxisPlacement place_axis(const Factors& factors, const Split& split) {
+AxisPlacement place_axis(const Factors& factors, const Split& split, bool uneven) {
   AxisPlacement result{.inputs = std::vector<Placement>(factors.inputs.size()),
                        .outputs = std::vector<Placement>(factors.outputs.size())};
   if (split.kind == Split::Kind::factor) {
-    const int factor = find_factor(factors, split.letter);
+    const Cut cut{.factor = find_factor(factors, split.letter),
+                  .unit = split.unit,
+                  .ratios = &split.ratios,
+                  .uneven = uneven};
     for (std::size_t i = 0; i < factors.inputs.size(); ++i) {
-      result.inputs[i] = placement_of(factors, factors.inputs[i], factor, Kind::replicate);
+      result.inputs[i] = placement_of(factors, factors.inputs[i], cut, Kind::replicate);
     }
     for (std::size_t i = 0; i < factors.outputs.size(); ++i) {
-      result.outputs[i] = placement_of(factors, factors.outputs[i], factor, Kind::partial);
+      result.outputs[i] = placement_of(factors, factors.outputs[i], cut, Kind::partial);
     }
   } else if (split.kind == Split::Kind::linear) {
     const std::vector<int>& set = factors.linear[static_cast<std::size_t>(split.linear_set)];
@@ -119,15 +134,21 @@ AxisPlacement place_axis(const Factors& factors, const Split& split) {
   return result;
 }
 
-/// Parts that the splits cut a letter into.
-int parts_of(const Mesh& mesh, const Splits& splits, char letter) {
-  int parts = 1;
+/// Whether some device gets more items of a letter than another, all axes together.
+bool is_uneven(const Factors& factors, const Mesh& mesh, const Splits& splits, char letter) {
+  std::int64_t parts = 1;
+  std::int64_t unit = 1;
   for (std::size_t axis = 0; axis < splits.size(); ++axis) {
-    if (splits[axis] == split_factor(letter)) {
-      parts *= mesh.axes[axis].size;
+    if (splits[axis].kind != Split::Kind::factor || splits[axis].letter != letter) {
+      continue;
     }
+    if (!splits[axis].ratios.empty()) {
+      return true;
+    }
+    parts *= mesh.axes[axis].size;
+    unit = std::max(unit, splits[axis].unit);
   }
-  return parts;
+  return factor_at(factors, find_factor(factors, letter)).size.size % (parts * unit) != 0;
 }
 
 std::string all_letters(const Factors& factors) {
@@ -157,32 +178,31 @@ void check_split(const Factors& factors, const Mesh& mesh, const Splits& splits,
   require(!factor_at(factors, factor).whole,
           "{}: axis {} splits '{}', which this op needs whole; choose another factor", what, name,
           split.letter);
-  const int parts = parts_of(mesh, splits, split.letter);
+  require(is_splittable(factors, factor),
+          "{}: axis {} splits '{}' (size {}), which cannot be done: it must be the major factor of "
+          "its dims",
+          what, name, split.letter, format_shape({factor_at(factors, factor).size}));
   require(
-      can_split(factors, factor, parts),
-      "{}: axis {} splits '{}' (size {}) in {} parts, which cannot be done: it must be the major "
-      "factor of its dims, have that many entries, and divide where it shares a dim",
-      what, name, split.letter, format_shape({factor_at(factors, factor).size}), parts);
+      split.ratios.empty() || split.ratios.size() == static_cast<std::size_t>(mesh.axes[axis].size),
+      "{}: axis {} has {} devices, but '{}' is split by {} ratios", what, name,
+      mesh.axes[axis].size, split.letter, split.ratios.size());
 }
 
 }  // namespace
 
+bool is_splittable(const Factors& factors, int factor) {
+  WEFT_CHECK(factor >= 0 && factor < static_cast<int>(factors.factors.size()));
+  return !factor_at(factors, factor).whole && all_places(factors, factor, [](const Place& place) {
+    return place.major && !place.minor.batched;
+  });
+}
+
 bool can_split(const Factors& factors, int factor, int parts) {
-  WEFT_CHECK(factor >= 0 && factor < static_cast<int>(factors.factors.size()) && parts >= 1);
-  if (factor_at(factors, factor).whole) {
-    return false;
-  }
-  for (const auto& operand : factors.inputs) {
-    if (!can_split_in(factors, operand, factor, parts)) {
-      return false;
-    }
-  }
-  for (const auto& operand : factors.outputs) {
-    if (!can_split_in(factors, operand, factor, parts)) {
-      return false;
-    }
-  }
-  return true;
+  WEFT_CHECK(parts >= 1);
+  const Dim size = factor_at(factors, factor).size;
+  return is_splittable(factors, factor) && all_places(factors, factor, [&](const Place& place) {
+           return size.batched || (place.composite ? size.size % parts == 0 : size.size >= parts);
+         });
 }
 
 NodePlacement place_node(const Factors& factors, const Mesh& mesh, const Splits& splits,
@@ -192,7 +212,9 @@ NodePlacement place_node(const Factors& factors, const Mesh& mesh, const Splits&
                        .outputs = std::vector<Placements>(factors.outputs.size())};
   for (std::size_t axis = 0; axis < splits.size(); ++axis) {
     check_split(factors, mesh, splits, axis, what);
-    const AxisPlacement placed = place_axis(factors, splits[axis]);
+    const bool uneven = splits[axis].kind == Split::Kind::factor &&
+                        is_uneven(factors, mesh, splits, splits[axis].letter);
+    const AxisPlacement placed = place_axis(factors, splits[axis], uneven);
     for (std::size_t i = 0; i < placed.inputs.size(); ++i) {
       result.inputs[i].push_back(placed.inputs[i]);
     }

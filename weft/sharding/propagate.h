@@ -21,6 +21,12 @@ struct Split {
   Kind kind = Kind::none;
   char letter = 0;
   int linear_set = -1;
+  /// factor: parts are whole multiples of so many of its items (features of a head, for a linear
+  /// that makes heads).
+  std::int64_t unit = 1;
+  /// factor: weights of the parts, one for each device of the axis, 0 for none; empty: as even as
+  /// whole units allow.
+  std::vector<std::int64_t> ratios = {};
   bool operator==(const Split&) const = default;
 };
 
@@ -36,22 +42,25 @@ struct NodePlacement {
   std::vector<Placements> outputs = {};  // what it gives
 };
 
-/// Whether `factor` may be split in `parts`: not whole; major in every dim that has it (factors of
-/// length one do not count); in a dim of several factors its size divides, elsewhere there is an
-/// entry for every part. A batched factor may have any number of parts.
+/// Whether `factor` may be split at all: not whole, and major in every dim that has it (factors of
+/// length one do not count).
+[[nodiscard]] bool is_splittable(const Factors& factors, int factor);
+/// Whether it can be split in `parts` that all have something, and equally much in a dim of several
+/// factors. A batched factor may have any number of parts.
 [[nodiscard]] bool can_split(const Factors& factors, int factor, int parts);
 
 /// A dim with a split letter is sharded, an input without it replicated, an output without it a
 /// partial sum. Parts of a batched factor are whole samples: its unit is its own size times that of
-/// the minor factors ("(b s)" with b = B, s = 16: unit 16; "b" = 16 B: unit 16). Other units are 1.
-/// Splits of several axes may name the same letter. Throws Error{input} naming `what` if a letter
-/// is unknown or cannot be split.
+/// the minor factors ("(b s)" with b = B, s = 16: unit 16; "b" = 16 B: unit 16). Others are cut at
+/// whole items: where they do not all get equally many, "h" in "(h d)" has the unit d; where they
+/// do, units have no effect and are 1. Parts may be empty. Splits of several axes may name the same
+/// letter. Throws Error{input} naming `what` if a letter is unknown or cannot be split.
 [[nodiscard]] NodePlacement place_node(const Factors& factors, const Mesh& mesh,
                                        const Splits& splits, const std::string& what);
 
 /// The splits that need the least conversion of inputs which already lie somewhere, axis by axis.
 /// An input with an empty Placements may lie anywhere. Candidates on an axis, in this order: none;
-/// each factor that can be split and along which a known input is split already (no gratuitous
+/// each factor along which a known input is split already, with that input's ratios (no gratuitous
 /// slicing: if all known inputs are replicated, nothing is split); each linear set whose
 /// members are all known to be partial sums. The best one has the fewest bytes on the wire, then
 /// the fewest inputs to convert, then comes first. Bytes: those of `wire_bytes` for the conversion

@@ -103,7 +103,38 @@ TEST(PlaceNode, MistakesAreNamed) {
   EXPECT_THAT(error_of(norm, {{}, split_factor('h')}), HasSubstr("whole"));
   const Factors small = lay_out({.dims = "n -> n"}, {tensor({7})}, {tensor({7})});
   EXPECT_THAT(error_of(small, {{}, split_factor('n')}), "no error");
-  EXPECT_THAT(error_of(small, {split_factor('n'), split_factor('n')}), HasSubstr("8 parts"));
+  EXPECT_THAT(error_of(small, {split_factor('n'), split_factor('n')}), "no error");
+  Split three = split_factor('n');
+  three.ratios = {1, 2, 3};
+  EXPECT_THAT(error_of(small, {three, {}}), HasSubstr("3 ratios"));
+}
+
+// Queries of 6 heads with 4 features on 4 devices: whole heads, whatever the operand.
+TEST(PlaceNode, UnequalPartsAreWholeItems) {
+  const Mesh tp{.devices = {0, 1, 2, 3}, .axes = {{"tp", 4}}};
+  const Factors reshape =
+      lay_out({.dims = "b (h d) -> b h d"}, {tensor({kBatch, 24})}, {tensor({kBatch, 6, 4})});
+  const NodePlacement even = place_node(reshape, tp, {split_factor('h')}, "reshape");
+  EXPECT_EQ(format_placements(even.inputs[0]), "S1/4");
+  EXPECT_EQ(format_placements(even.outputs[0]), "S1");
+  Split split = split_factor('h');
+  split.ratios = {3, 0, 2, 1};
+  const NodePlacement placed = place_node(reshape, tp, {split}, "reshape");
+  EXPECT_EQ(format_placements(placed.inputs[0]), "S1/4:3:0:2:1");
+  EXPECT_EQ(format_placements(placed.outputs[0]), "S1:3:0:2:1");
+  for (int at = 0; at < 4; ++at) {
+    const Region in = region({8, 24}, placed.inputs[0], tp, {at});
+    const Region out = region({8, 6, 4}, placed.outputs[0], tp, {at});
+    EXPECT_EQ(in[1].begin, 4 * out[1].begin);
+    EXPECT_EQ(in[1].end, 4 * out[1].end);
+  }
+  // A linear that makes heads says so by its unit.
+  const Factors linear_rule = lay_out(
+      {.dims = "b k, n k -> b n"}, {tensor({kBatch, 8}), tensor({24, 8})}, {tensor({kBatch, 24})});
+  Split n = split_factor('n');
+  n.unit = 4;
+  n.ratios = {3, 0, 2, 1};
+  EXPECT_EQ(place_node(linear_rule, tp, {n}, "q").outputs[0], placed.inputs[0]);
 }
 
 TEST(CanSplit, MajorFactorsThatDivide) {

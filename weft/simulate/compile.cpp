@@ -130,10 +130,10 @@ class Compiler {
       }
     }
     info.first.assign(info.index.count(), -1);
-    for (const Segment& segment : part.segments) {
-      for (const Instruction& instruction : segment.instructions) {
+    for (std::size_t k = 0; k < part.segments.size(); ++k) {
+      for (const Instruction& instruction : part.segments[k].instructions) {
         if (instruction.opcode == Opcode::collective && instruction.axis != kAllDevices) {
-          const int i = info.index(segment.phase, &instruction);
+          const int i = info.index(static_cast<int>(k), &instruction);
           info.first[i] = static_cast<int>(out_.game.exchanges.size());
           add_instances(s, instruction, i, first_party[instruction.axis]);
         }
@@ -364,7 +364,7 @@ void Compiler::compile_device(int s, int member, const std::vector<IssuedInstruc
             .writing = std::vector<int>(part.slots.size() * (micro_batches_ + 1), -1),
             .summed = std::vector<char>(part.slots.size(), 0)};
   for (const IssuedInstruction& at : issued) {
-    const int i = info.index(at.phase, at.instruction);
+    const int i = info.index(at.segment, at.instruction);
     switch (at.instruction->opcode) {
       case Opcode::collective:
         begin_collective(walk, at, i);

@@ -118,16 +118,11 @@ double collective_bytes(const Instruction& instruction, LocalTypes& types) {
   return bytes;
 }
 
-// Forward and backward run for micro-batches, the other phases once a step.
-bool runs_with(Phase phase, bool whole_step) {
-  return (phase != Phase::forward && phase != Phase::backward) == whole_step;
-}
-
 }  // namespace
 
 InstructionIndex::InstructionIndex(const StageProgram& stage) {
   for (const Segment& segment : stage.segments) {
-    parts_[static_cast<std::size_t>(segment.phase)] = {segment.instructions.data(), count_};
+    parts_.push_back({segment.instructions.data(), count_});
     count_ += static_cast<int>(segment.instructions.size());
   }
 }
@@ -144,12 +139,13 @@ StageDurations stage_durations(const SimulateInput& in, int stage, const DeviceC
     auto& table = durations.compute.emplace_back(count, std::vector<Duration>(index.count()));
     for (std::size_t v = 0; v < count; ++v) {
       LocalTypes types(part, coordinates(part.mesh, position), variants.samples[v]);
-      for (const Segment& segment : part.segments) {
-        if (!runs_with(segment.phase, v + 1 == count)) {
+      for (std::size_t s = 0; s < part.segments.size(); ++s) {
+        const Segment& segment = part.segments[s];
+        if (is_for_micro_batch(segment.phase) == (v + 1 == count)) {
           continue;
         }
         for (const Instruction& instruction : segment.instructions) {
-          const int i = index(segment.phase, &instruction);
+          const int i = index(static_cast<int>(s), &instruction);
           table[v][i] = duration(in, part, device, instruction, types);
           if (instruction.opcode == Opcode::collective) {
             double& most = durations.collective_bytes[v][i];

@@ -14,8 +14,8 @@ namespace weft {
 class InstructionIndex {
  public:
   explicit InstructionIndex(const StageProgram& stage);
-  [[nodiscard]] int operator()(Phase phase, const Instruction* instruction) const {
-    const auto& part = parts_[static_cast<std::size_t>(phase)];
+  [[nodiscard]] int operator()(int segment, const Instruction* instruction) const {
+    const auto& part = parts_[static_cast<std::size_t>(segment)];
     return part.base + static_cast<int>(instruction - part.first);
   }
   [[nodiscard]] int count() const { return count_; }
@@ -25,7 +25,7 @@ class InstructionIndex {
     const Instruction* first = nullptr;
     int base = 0;
   };
-  std::array<Part, 5> parts_ = {};
+  std::vector<Part> parts_;  // by segment
   int count_ = 0;
 };
 

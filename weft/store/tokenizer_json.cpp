@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLongestAdded = 1024;  // bytes
+constexpr std::size_t kMostSteps = 64;       // one inside the other
 constexpr std::int64_t kMostIds = std::int64_t{1} << 31U;
 
 bool prints_as_itself(std::uint32_t byte) {
@@ -64,6 +65,8 @@ class Reader {
     if (const Json* splits = section("pre_tokenizer")) {
       read_pre_tokenizer(*splits);
     }
+    require(model_.steps.size() <= kMostSteps, "{}: {} steps cut the text; {} are the most",
+            model_.name, model_.steps.size(), kMostSteps);
     read_vocabulary(json_member(bpe, "vocab", model_.name));
     read_merges(json_member(bpe, "merges", model_.name));
     read_unknown(bpe);

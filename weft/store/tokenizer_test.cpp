@@ -340,6 +340,8 @@ TEST(Tokenizer, NamesWhatItDoesNotHandle) {
     file[json::json_pointer(pointer)] = value;
     return complaint(file);
   };
+  const json steps = {{"type", "Sequence"}, {"pretokenizers", json(100, byte_level(true))}};
+  EXPECT_THAT(with("/pre_tokenizer", steps), HasSubstr("200 steps cut the text"));
   EXPECT_THAT(with("/model/type", "Unigram"), HasSubstr("a Unigram model is not handled"));
   EXPECT_THAT(with("/model/dropout", 0.1), HasSubstr("\"dropout\" is not handled"));
   EXPECT_THAT(with("/model/end_of_word_suffix", "</w>"), HasSubstr("end_of_word_suffix"));

@@ -1,0 +1,39 @@
+"""Plans that `weft verify` compares with one device: what tests of plans share."""
+import json
+import os
+import subprocess
+
+
+def run(folder, *words):
+    """Exit code, standard output and standard error of `weft` in a folder of binaries."""
+    done = subprocess.run([os.path.join(folder, "weft"), *words], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr.strip()
+
+
+def is_same(folder, title, plan, *options):
+    """Whether the plan trains the model of one device, and uses the memory it said it would, within 2 %."""
+    code, out, said = run(folder, "verify", plan, "--json", *options)
+    if code not in (0, 1) or not out:
+        print(f"FAIL {title}: exit {code}: {said[:400]}", flush=True)
+        return False
+    answer = json.loads(out)
+    predicted, measured = answer["peak_memory_bytes"]["predicted"], answer["peak_memory_bytes"]["measured"]
+    off = max(abs(p - m) / max(m, 1) for p, m in zip(predicted, measured))
+    good = answer["equal"] and off <= 0.02
+    print(f"{'ok  ' if good else 'FAIL'} {title}: loss error {answer['loss_error']:.1e}, gradient error "
+          f"{answer['gradient_error']['worst']:.1e} ({answer['gradient_error'].get('name')}), memory off by "
+          f"{100 * off:.2f} %", flush=True)
+    return good
+
+
+def is_planned(folder, title, *words):
+    """Whether `weft plan` made the plan."""
+    code, _, said = run(folder, "plan", *words, "-q")
+    if code != 0:
+        print(f"FAIL {title}: exit {code}: {said[:400]}", flush=True)
+    return code == 0
+
+
+def report(good):
+    print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
+    return 0 if all(good) else 1
