@@ -25,6 +25,7 @@ struct WorkerOptions {
   std::string trace;
   int threads = 0;  // 0: OMP_NUM_THREADS, else this host's cores divided among its ranks
   double timeout_s = 300;
+  double patience_s = 6;  // without a sign of life of a peer; where no launcher watches
 };
 
 }  // namespace weft

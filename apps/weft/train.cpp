@@ -11,8 +11,7 @@
 #include "commands.h"
 #include "progress.h"
 #include "setup.h"
-#include "weft/api/train_options.h"
-#include "weft/api/workers.h"
+#include "weft/api/run_training.h"
 #include "weft/base/error.h"
 #include "weft/base/units.h"
 
@@ -105,6 +104,40 @@ class Progress {
     }
   }
 
+  void note(const std::string& text) {
+    bar_.wipe();
+    fmt::print(stderr, "weft: {}\n", text);
+  }
+
+  // A folder may hold several checkpoints: say which one it is.
+  void resumed(const CheckpointReport& report) {
+    if (!options_.task.quiet && !options_.task.json) {
+      bar_.wipe();
+      fmt::print(stderr, "going on from {}\n", report.checkpoint);
+    }
+  }
+
+  // Steps behind the checkpoint are done again and count once.
+  void restart(const RestartReport& report) {
+    note(report.cause);
+    note(fmt::format("restart {} of {} from {}", report.restart, options_.max_restarts,
+                     report.checkpoint.empty() ? "the beginning" : report.checkpoint));
+    const std::int64_t first = last_step_ - std::ssize(losses_) + 1;
+    const auto kept = static_cast<std::size_t>(
+        std::clamp<std::int64_t>(report.step + 1 - first, 0, std::ssize(losses_)));
+    losses_.resize(kept);
+    seconds_.resize(kept);
+    last_step_ = report.step;
+    std::erase_if(evaluations_, [&](const auto& e) { return e.at("step") > report.step; });
+    if (log_.is_open()) {
+      log_ << nlohmann::ordered_json{{"restart", report.restart},
+                                     {"from_step", report.step},
+                                     {"cause", report.cause}}
+                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+           << std::endl;
+    }
+  }
+
   [[nodiscard]] const std::vector<nlohmann::ordered_json>& evaluations() const {
     return evaluations_;
   }
@@ -183,9 +216,13 @@ int train(const TrainCommand& options) {
     std::fflush(stdout);
   }
   Progress progress(options, c.plan);
-  const JobResult result = run_workers(
-      c.plan, worker_arguments(options, c.plan), [&](const StepReport& r) { progress.step(r); },
-      [&](const EvaluationReport& r) { progress.evaluation(r); });
+  TrainingEvents events;
+  events.on_step = [&](const StepReport& r) { progress.step(r); };
+  events.on_evaluation = [&](const EvaluationReport& r) { progress.evaluation(r); };
+  events.on_note = [&](const std::string& text) { progress.note(text); };
+  events.on_resumed = [&](const CheckpointReport& r) { progress.resumed(r); };
+  events.on_restart = [&](const RestartReport& r) { progress.restart(r); };
+  const JobResult result = run_training(c.plan, options, events);
   progress.end();
   if (!result.ok) {
     fmt::print(stderr, "weft: {}\n", result.cause);
@@ -238,6 +275,11 @@ void add_train(CLI::App& app, Command& run) {
   command->add_option("--weights", options->weights,
                       "begin from these weights: a safetensors file or a folder with them");
   command->add_option("--resume", options->resume, "go on from a checkpoint, under any plan");
+  command->add_option("--max-restarts", options->max_restarts,
+                      "when a worker dies or hangs, go on from the last checkpoint of --save by "
+                      "itself, so many times at most (0)");
+  command->add_option("--patience", options->patience_s,
+                      "seconds without a sign of life until a worker counts as hung (6)");
   command->add_option("--log", options->log, "a JSON line a step");
   command->add_option("--trace", options->trace, "write a measured trace of the last step");
   command->callback([&run, options] {

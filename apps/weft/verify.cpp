@@ -43,14 +43,16 @@ Run run_plan(const Plan& plan, const VerifyOptions& options, const std::string& 
   const std::vector<std::string> words = {
       "--data", options.data, "--steps", fmt::format("{}", options.steps),
       "--lr",   "0.001",      "--dump",  dump};
-  const JobResult result = run_workers(plan, words, [&](const StepReport& report) {
-    run.losses.push_back(report.loss);
-    run.seconds.push_back(report.seconds);
-    run.peak_memory_bytes.resize(report.peak_memory_bytes.size(), 0);
-    for (std::size_t r = 0; r < run.peak_memory_bytes.size(); ++r) {
-      run.peak_memory_bytes[r] = std::max(run.peak_memory_bytes[r], report.peak_memory_bytes[r]);
-    }
-  });
+  const JobResult result =
+      run_workers(plan, words, {.on_step = [&](const StepReport& report) {
+                    run.losses.push_back(report.loss);
+                    run.seconds.push_back(report.seconds);
+                    run.peak_memory_bytes.resize(report.peak_memory_bytes.size(), 0);
+                    for (std::size_t r = 0; r < run.peak_memory_bytes.size(); ++r) {
+                      run.peak_memory_bytes[r] =
+                          std::max(run.peak_memory_bytes[r], report.peak_memory_bytes[r]);
+                    }
+                  }});
   if (!result.ok) {
     throw Error(Blame::environment, fmt::format("verify: {}", result.cause));
   }

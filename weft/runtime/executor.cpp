@@ -11,6 +11,8 @@
 
 #include "weft/base/error.h"
 #include "weft/base/units.h"
+#include "weft/launch/activity.h"
+#include "weft/launch/fault.h"
 #include "weft/runtime/allocator.h"
 #include "weft/runtime/executor_impl.h"
 
@@ -74,6 +76,9 @@ Executor::Impl::Impl(const ExecutorSpec& spec, Communicator& peers)
     axis_groups.push_back(communicator.join(ranks));
   }
   order = expand(*stage);
+  activity = spec.activity;
+  fault = spec.fault;
+  name_places(spec.shares != nullptr ? "evaluation, " : "");
   kernel_at.resize(order.size(), nullptr);
   states.resize((program.micro_batches.size() + 1) * stage->slots.size());
   const c10::InferenceMode guard;
@@ -117,10 +122,38 @@ std::string Executor::Impl::event_name(const Instruction& i) const {
 std::string Executor::Impl::describe(const IssuedInstruction& issued) const {
   const Instruction& i = *issued.instruction;
   const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
-  const std::string micro_batch =
-      issued.micro_batch >= 0 ? fmt::format(" of micro-batch {}", issued.micro_batch) : "";
-  return fmt::format("step {}, {}{}, {}{}", input.step, phase_name(issued.phase), micro_batch, op,
-                     event_name(i));
+  return place_text(input.step, phase_name(issued.phase), issued.micro_batch, op + event_name(i));
+}
+
+// Texts are made once, for each instruction of the program and not for each micro-batch.
+void Executor::Impl::name_places(const std::string& prefix) {
+  if (activity == nullptr) {
+    return;
+  }
+  for (const IssuedInstruction& issued : order) {
+    const auto [it, fresh] = place_names.try_emplace({issued.instruction, issued.phase});
+    if (fresh) {
+      const Instruction& i = *issued.instruction;
+      const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
+      it->second = fmt::format("{}{}\n{}{}", prefix, phase_name(issued.phase), op, event_name(i));
+    }
+    place_name_at.push_back(&it->second);
+  }
+}
+
+void Executor::Impl::announce(std::size_t place) {
+  const IssuedInstruction& issued = order[place];
+  const Opcode opcode = issued.instruction->opcode;
+  if (activity != nullptr) {
+    const bool waits = opcode == Opcode::wait || opcode == Opcode::free;
+    activity->instruction(*place_name_at[place], issued.micro_batch, waits);
+  }
+  if (fault != nullptr) {
+    fault->at(input.step, phase_name(issued.phase));
+    if (opcode == Opcode::collective || opcode == Opcode::send || opcode == Opcode::recv) {
+      fault->at(input.step, "collective");
+    }
+  }
 }
 
 int Executor::Impl::add_event(const IssuedInstruction& issued) {
@@ -215,16 +248,33 @@ StepResult Executor::run_step(const StepInput& input, const StepOptions& options
   reset_memory_peak();
   x.step_begin = Clock::now();
   const int rank = x.communicator.rank();
-  for (const IssuedInstruction& issued : x.order) {
+  if (x.activity != nullptr) {
+    x.activity->begin_step(input.step);
+  }
+  for (std::size_t place = 0; place < x.order.size(); ++place) {
+    const IssuedInstruction& issued = x.order[place];
     with_context(
-        rank, [&] { return x.describe(issued); }, [&] { x.dispatch(issued); });
+        rank, [&] { return x.describe(issued); },
+        [&] {
+          x.announce(place);
+          x.dispatch(issued);
+        });
   }
   StepResult result;
   if (x.stage_index == x.program.loss_stage && x.program.loss_slot >= 0) {
     result.loss = x.read(x.program.loss_slot, -1).item<double>();
   }
   with_context(
-      rank, [&] { return fmt::format("end of step {}", input.step); }, [&] { x.clear_step(); });
+      rank, [&] { return fmt::format("end of step {}", input.step); },
+      [&] {
+        if (x.activity != nullptr) {
+          x.activity->instruction("end\nwhat is still under way", -1, true);
+        }
+        if (x.fault != nullptr) {
+          x.fault->at(input.step, "end");
+        }
+        x.clear_step();
+      });
   result.seconds = seconds(Clock::now() - x.step_begin);
   result.peak_memory_bytes = memory_count().peak_bytes;
   std::ranges::stable_sort(x.timeline.events, {}, &Event::start_s);

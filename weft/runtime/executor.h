@@ -14,8 +14,10 @@
 
 namespace weft {
 
+class Activity;
 class Communicator;
 class Executor;
+class Fault;
 
 struct ExecutorSpec {
   const Program& program;
@@ -26,6 +28,8 @@ struct ExecutorSpec {
   /// An executor of another program of the same model whose parameters this one uses, instead of
   /// ones of its own. It must outlive this one, and the two do not run at the same time.
   const Executor* shares = nullptr;
+  Activity* activity = nullptr;  // is told of every instruction
+  Fault* fault = nullptr;        // may strike at any
 };
 
 struct StepInput {

@@ -95,6 +95,8 @@ struct Executor::Impl {
   [[nodiscard]] const at::Tensor& shared_tensor(const Impl& owner, SlotId slot) const;
   void dispatch(const IssuedInstruction& issued);
   [[nodiscard]] std::string describe(const IssuedInstruction& issued) const;
+  void name_places(const std::string& prefix);
+  void announce(std::size_t place);
   [[nodiscard]] std::string event_name(const Instruction& instruction) const;
   int add_event(const IssuedInstruction& issued);
   void close_event(int event, CommunicationLane::Clock::time_point begin,
@@ -112,6 +114,11 @@ struct Executor::Impl {
   Coordinates at;
   std::vector<IssuedInstruction> order;
   std::vector<int> axis_groups;  // of the communicator
+
+  Activity* activity = nullptr;
+  Fault* fault = nullptr;
+  std::map<std::pair<const Instruction*, Phase>, std::string> place_names;
+  std::vector<const std::string*> place_name_at;  // by place in `order`
 
   std::vector<SlotState> states;  // by slot and micro-batch, -1 first
   std::map<std::pair<const Instruction*, std::int64_t>, PreparedCompute> kernels;
