@@ -16,6 +16,8 @@
 #include "trace.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/emulate/device.h"
+#include "weft/emulate/slow_down.h"
 #include "weft/runtime/allocator.h"
 #include "weft/runtime/checkpoint.h"
 #include "weft/runtime/communicator.h"
@@ -39,6 +41,29 @@ int thread_count(const WorkerOptions& options, const JobPlace& place) {
   return asked > 0 ? asked : std::max(1, cores / std::max(1, place.local_world));
 }
 
+std::unique_ptr<EmulatedDevice> emulated_device(const WorkerOptions& options, const WorkerJob& job,
+                                                DeviceId device) {
+  if (job.plan.cluster.emulation == Emulation::none) {
+    return nullptr;
+  }
+  require(
+      !options.board.empty(),
+      "{} is for an emulated cluster: run it with weft verify or weft train, or give all ranks, "
+      "which must be on one machine, the same file with --board FILE",
+      options.plan);
+  const double slow_down =
+      options.slow_down > 0 ? options.slow_down
+                            : needed_slow_down(job.program, job.graph, job.ops, job.plan.cluster);
+  return std::make_unique<EmulatedDevice>(EmulationSpec{.program = job.program,
+                                                        .graph = job.graph,
+                                                        .ops = job.ops,
+                                                        .cluster = job.plan.cluster,
+                                                        .device = device,
+                                                        .slow_down = slow_down,
+                                                        .board = options.board,
+                                                        .name = "training"});
+}
+
 /// One rank's training run.
 class Trainer {
  public:
@@ -48,12 +73,14 @@ class Trainer {
         job_(job),
         reporter_(reporter),
         device_(job.devices[place.rendezvous.rank]),
+        emulated_(emulated_device(options, job, device_)),
         communicator_(rendezvous(options, place)),
         executor_({.program = job.program,
                    .graph = job.graph,
                    .ops = job.ops,
                    .devices = job.devices,
-                   .seed = job.plan.seed},
+                   .seed = job.plan.seed,
+                   .emulated = emulated_.get()},
                   communicator_) {
     rate_ = {.peak = options.learning_rate >= 0 ? options.learning_rate
                                                 : default_learning_rate(job.plan.optimizer.name),
@@ -132,7 +159,7 @@ class Trainer {
     if (how.timeline) {
       result.timeline.peak_memory_bytes.resize(job_.plan.cluster.devices.size(), 0);
       result.timeline.peak_memory_bytes[device_] = result.peak_memory_bytes;
-      write_trace(options_.trace, result.timeline, communicator_);
+      write_trace(options_.trace, result.timeline, job_.plan, communicator_);
     }
   }
 
@@ -143,6 +170,10 @@ class Trainer {
                     {"samples", batch.samples},
                     {"tokens", batch.samples * job_.model.sequence},
                     {"peak_memory_bytes", result.peak_memory_bytes}};
+    if (emulated_) {
+      message["lag_seconds"] = result.lag_s;
+      message["slow_down"] = emulated_->slow_down();
+    }
     if (executor_.reports_loss()) {
       message["loss"] = *result.loss;
       losses_.push_back(*result.loss);
@@ -246,6 +277,7 @@ class Trainer {
   const WorkerJob& job_;
   const Reporter& reporter_;
   DeviceId device_;
+  std::unique_ptr<EmulatedDevice> emulated_;  // null: this rank is a device itself
   Communicator communicator_;
   Executor executor_;
   std::optional<Evaluation> evaluation_;

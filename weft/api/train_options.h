@@ -26,6 +26,7 @@ struct TrainOptions {
   std::int64_t keep = 0;    // newest checkpoints that stay; 0: all
   std::string resume = {};  // go on from this checkpoint
   std::string trace = {};   // a measured trace of the last step goes here
+  double slow_down = 0;     // of an emulated cluster; 0: as much as this machine needs
 };
 
 /// Throws Error{input} for options that make no sense.

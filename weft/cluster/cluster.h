@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -44,11 +45,21 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
+/// Whether a cluster's devices are played on this machine, and what says how long a kernel takes
+/// there.
+enum class Emulation : std::uint8_t {
+  none,
+  cost,      // the cost model, for the device as the file describes it
+  cpu_time,  // the processor time that the kernel took here: devices of the first type are cores of
+             // this machine, others as much faster or slower as their peaks say
+};
+
 struct Cluster {
-  std::vector<DeviceType> types;
-  std::vector<Host> hosts;
-  std::vector<Device> devices;
-  std::vector<Link> links;
+  std::vector<DeviceType> types = {};
+  std::vector<Host> hosts = {};
+  std::vector<Device> devices = {};
+  std::vector<Link> links = {};
+  Emulation emulation = Emulation::none;
   bool operator==(const Cluster&) const = default;
 };
 

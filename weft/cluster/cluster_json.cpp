@@ -51,6 +51,9 @@ Json explicit_json(const Cluster& cluster) {
   for (const Link& link : cluster.links) {
     json["links"].push_back(Json::array({link.from, link.to, link.bandwidth, link.latency_s}));
   }
+  if (cluster.emulation != Emulation::none) {
+    json["emulate"] = cluster.emulation == Emulation::cost ? Json(true) : Json("cpu-time");
+  }
   return json;
 }
 
@@ -120,7 +123,7 @@ std::vector<T> read_list(const Json& json, const char* key,
 
 Cluster read_explicit(const Json& json, const std::string& where) {
   Mistakes mistakes(where);
-  if (!mistakes.keys(json, "", {"types", "hosts", "devices", "links"}, {})) {
+  if (!mistakes.keys(json, "", {"types", "hosts", "devices", "links"}, {"emulate"})) {
     mistakes.raise();
   }
   Cluster cluster;
@@ -128,6 +131,9 @@ Cluster read_explicit(const Json& json, const std::string& where) {
   cluster.hosts = read_list(json, "hosts", read_host, mistakes);
   cluster.devices = read_list(json, "devices", read_device, mistakes);
   cluster.links = read_list(json, "links", read_link, mistakes);
+  if (json.contains("emulate")) {
+    cluster.emulation = mistakes.emulation(json["emulate"], "emulate");
+  }
   if (cluster.devices.size() > kMaxDevices || cluster.hosts.size() > kMaxDevices) {
     mistakes.add("devices", fmt::format("there are more than {}", kMaxDevices));
   }

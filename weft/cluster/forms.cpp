@@ -142,6 +142,16 @@ double Mistakes::quantity(const Json& json, const std::string& place, Unit unit,
   return value;
 }
 
+Emulation Mistakes::emulation(const Json& json, const std::string& place) {
+  if (json == Json("cpu-time")) {
+    return Emulation::cpu_time;
+  }
+  if (!json.is_boolean()) {
+    add(place, "must be true, false or \"cpu-time\"");
+  }
+  return json == Json(true) ? Emulation::cost : Emulation::none;
+}
+
 void Mistakes::device_numbers(const Json& json, const std::string& place, DeviceType& type) {
   const auto read = [&](const char* key, double& into, Unit unit, Least least) {
     if (json.contains(key)) {

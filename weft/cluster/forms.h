@@ -55,6 +55,8 @@ class Mistakes {
   /// A number, or a text with a unit.
   [[nodiscard]] double quantity(const nlohmann::json& json, const std::string& place, Unit unit,
                                 Least least);
+  /// true, false or "cpu-time".
+  [[nodiscard]] Emulation emulation(const nlohmann::json& json, const std::string& place);
   /// The members of a device type that the object has: flops, memory, memory_bandwidth, reserved,
   /// efficiency, launch.
   void device_numbers(const nlohmann::json& json, const std::string& place, DeviceType& type);
