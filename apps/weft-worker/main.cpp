@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "measure.h"
 #include "options.h"
 #include "trainer.h"
 #include "weft/base/error.h"
@@ -56,7 +57,7 @@ int exit_code(Blame blame) {
 }
 
 void add_options(CLI::App& app, WorkerOptions& o) {
-  app.add_option("PLAN", o.plan, "plan file")->required();
+  app.add_option("PLAN", o.plan, "plan file");
   app.add_option("--data", o.data,
                  "text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, images:FILE,LABELS or synthetic");
   app.add_option("--tokenizer", o.tokenizer, "tokenizer.json for text; without it, bytes");
@@ -76,6 +77,12 @@ void add_options(CLI::App& app, WorkerOptions& o) {
   app.add_option("--resume", o.resume, "checkpoint, or a folder of them");
   app.add_option("--dump", o.dump, "folder for losses, gradients and parameters of the last step");
   app.add_option("--trace", o.trace, "Chrome trace of the last step");
+  app.add_option("--board", o.board, "file where the ranks of an emulated cluster meet");
+  app.add_option("--slow-down", o.slow_down,
+                 "how many times slower an emulated cluster runs; 0: as this machine needs");
+  app.add_option("--measure", o.measure_s,
+                 "instead of training: measure links, copies and the disk for so many seconds");
+  app.add_option("--measure-folder", o.measure_folder, "on the disk to measure");
   app.add_option("--threads", o.threads, "threads of this rank");
   app.add_option("--patience", o.patience_s,
                  "seconds without a sign of life until a rank counts as hung");
@@ -158,6 +165,11 @@ void run(const WorkerOptions& options, WorkerContext& context) {
   } catch (const Error& error) {
     throw Error(error.blame(), fmt::format("rank {}, start: {}", rank, error.what()));
   }
+  if (options.measure_s > 0) {
+    measure(options, place, context.reporter, stop_requested);
+    return;
+  }
+  require(!options.plan.empty(), "a plan file is needed");
   const WorkerJob job = prepare_job(options, place.rendezvous.world);
   train(options, place, job, context, stop_requested);
 }

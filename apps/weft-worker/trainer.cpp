@@ -18,6 +18,9 @@
 #include "trace.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/launch/line_socket.h"
+#include "weft/emulate/device.h"
+#include "weft/emulate/slow_down.h"
 #include "weft/runtime/allocator.h"
 #include "weft/runtime/checkpoint.h"
 #include "weft/runtime/communicator.h"
@@ -53,6 +56,30 @@ auto at_place(int rank, const char* what, const Function& function) {
   }
 }
 
+std::unique_ptr<EmulatedDevice> emulated_device(const WorkerOptions& options, const WorkerJob& job,
+                                                DeviceId device, Activity& activity) {
+  if (job.plan.cluster.emulation == Emulation::none) {
+    return nullptr;
+  }
+  require(
+      !options.board.empty(),
+      "{} is for an emulated cluster: run it with weft verify or weft train, or give all ranks, "
+      "which must be on one machine, the same file with --board FILE",
+      options.plan);
+  const double slow_down =
+      options.slow_down > 0 ? options.slow_down
+                            : needed_slow_down(job.program, job.graph, job.ops, job.plan.cluster);
+  return std::make_unique<EmulatedDevice>(EmulationSpec{.program = job.program,
+                                                        .graph = job.graph,
+                                                        .ops = job.ops,
+                                                        .cluster = job.plan.cluster,
+                                                        .device = device,
+                                                        .slow_down = slow_down,
+                                                        .board = options.board,
+                                                        .name = "training",
+                                                        .tick = [&activity] { activity.tick(); }});
+}
+
 /// One rank's training run.
 class Trainer {
  public:
@@ -63,6 +90,7 @@ class Trainer {
         context_(context),
         reporter_(context.reporter),
         device_(job.devices[place.rendezvous.rank]),
+        emulated_(emulated_device(options, job, device_, context.activity)),
         communicator_(rendezvous(options, place)),
         watched_(watch_peers(place)),
         executor_({.program = job.program,
@@ -71,7 +99,8 @@ class Trainer {
                    .devices = job.devices,
                    .seed = job.plan.seed,
                    .activity = &context.activity,
-                   .fault = context.fault.get()},
+                   .fault = context.fault.get(),
+                   .emulated = emulated_.get()},
                   communicator_),
         saver_(saver_spec(), communicator_) {
     rate_ = {.peak = options.learning_rate >= 0 ? options.learning_rate
@@ -128,7 +157,7 @@ class Trainer {
     spec.patience.stuck_s = options_.patience_s;
     std::int64_t where[2] = {0, 0};
     if (spec.rank == 0) {
-      const Listener listener = listen_anywhere();
+      const Listener listener = listen_at(spec.host);
       spec.listener = listener.fd;
       where[0] = listener.port;
       where[1] = static_cast<std::int64_t>(std::random_device()());
@@ -216,7 +245,7 @@ class Trainer {
     if (how.timeline) {
       result.timeline.peak_memory_bytes.resize(job_.plan.cluster.devices.size(), 0);
       result.timeline.peak_memory_bytes[device_] = result.peak_memory_bytes;
-      write_trace(options_.trace, result.timeline, communicator_);
+      write_trace(options_.trace, result.timeline, job_.plan, communicator_);
     }
   }
 
@@ -227,6 +256,10 @@ class Trainer {
                     {"samples", batch.samples},
                     {"tokens", batch.samples * job_.model.sequence},
                     {"peak_memory_bytes", result.peak_memory_bytes}};
+    if (emulated_) {
+      message["lag_seconds"] = result.lag_s;
+      message["slow_down"] = emulated_->slow_down();
+    }
     if (executor_.reports_loss()) {
       message["loss"] = *result.loss;
       losses_.push_back(*result.loss);
@@ -332,6 +365,7 @@ class Trainer {
   WorkerContext& context_;
   const Reporter& reporter_;
   DeviceId device_;
+  std::unique_ptr<EmulatedDevice> emulated_;  // null: this rank is a device itself
   Communicator communicator_;
   bool watched_ = false;  // before anything else that needs other ranks
   Executor executor_;

@@ -59,6 +59,8 @@ class Progress {
       peak_[r] = std::max(peak_[r], report.peak_memory_bytes[r]);
     }
     last_step_ = report.step;
+    slow_down_ = report.slow_down;
+    lags_s_.push_back(report.lag_seconds);
     const std::int64_t units = plan_.sequence > 0 ? report.tokens : plan_.batch;
     const double rate = static_cast<double>(units) / report.seconds;
     if (log_.is_open()) {
@@ -146,6 +148,8 @@ class Progress {
   [[nodiscard]] const std::vector<std::int64_t>& peak() const { return peak_; }
   [[nodiscard]] std::int64_t last_step() const { return last_step_; }  // 0: none was done
   [[nodiscard]] const char* unit() const { return plan_.sequence > 0 ? "tokens" : "samples"; }
+  [[nodiscard]] double slow_down() const { return slow_down_; }
+  [[nodiscard]] double lag_s() const { return median_step_seconds(lags_s_); }
   void end() { bar_.wipe(); }
 
  private:
@@ -156,6 +160,8 @@ class Progress {
   std::int64_t last_step_ = 0;
   std::vector<double> seconds_;
   std::vector<double> losses_;
+  double slow_down_ = 1;
+  std::vector<double> lags_s_;
   std::vector<std::int64_t> peak_;
   std::vector<nlohmann::ordered_json> evaluations_;  // as in the log
 };
@@ -167,6 +173,9 @@ void print_end(const Candidate& c, const Progress& progress) {
              progress.losses().back(), progress.losses().size());
   fmt::print("step {} measured, {} predicted; {:.4g} {}/s\n", format_seconds(progress.median_s()),
              format_seconds(c.step_s), units / progress.median_s(), progress.unit());
+  if (c.plan.cluster.emulation != Emulation::none) {
+    fmt::print("{}", emulation_text(progress.slow_down(), progress.lag_s(), progress.median_s()));
+  }
   const std::vector<DeviceId> devices = used_devices(c.plan);
   for (std::size_t r = 0; r < devices.size() && r < progress.peak().size(); ++r) {
     fmt::print("device {}: peak memory {} measured, {} predicted, budget {}\n",
@@ -184,6 +193,9 @@ nlohmann::ordered_json end_json(const Candidate& c, const Progress& progress) {
       {"step_seconds", {{"predicted", c.step_s}, {"measured", progress.median_s()}}},
       {"peak_memory_bytes", {{"predicted", c.peak_memory_bytes}, {"measured", progress.peak()}}},
       {"recipe", c.recipe}};
+  if (c.plan.cluster.emulation != Emulation::none) {
+    json["emulation"] = {{"slow_down", progress.slow_down()}, {"lag_seconds", progress.lag_s()}};
+  }
   if (!progress.evaluations().empty()) {
     json["evaluations"] = progress.evaluations();
   }
@@ -205,6 +217,7 @@ void print_interrupted(const TrainCommand& options, const Progress& progress) {
 
 int train(const TrainCommand& options) {
   check_options(options);
+  check_slow_down(options.slow_down);
   Setup setup;
   Choice choice = choose(options, setup);
   if (options.eval_every > 0) {
@@ -281,6 +294,7 @@ void add_train(CLI::App& app, Command& run) {
   command->add_option("--patience", options->patience_s,
                       "seconds without a sign of life until a worker counts as hung (6)");
   command->add_option("--log", options->log, "a JSON line a step");
+  command->add_option("--slow-down", options->slow_down, kSlowDownHelp);
   command->add_option("--trace", options->trace, "write a measured trace of the last step");
   command->callback([&run, options] {
     run = [options] {

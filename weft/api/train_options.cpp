@@ -62,6 +62,9 @@ std::vector<std::string> worker_arguments(const TrainOptions& options, const Pla
   if (options.save_every > 0) {
     add("--save-every", fmt::format("{}", options.save_every));
   }
+  if (options.slow_down > 0) {
+    add("--slow-down", fmt::format("{}", options.slow_down));
+  }
   if (options.keep > 0) {
     add("--keep", fmt::format("{}", options.keep));
   }

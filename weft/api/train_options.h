@@ -28,6 +28,7 @@ struct TrainOptions {
   int max_restarts = 0;     // how often a job whose worker died or hung is started again
   double patience_s = 6;    // without a sign of life until a worker counts as hung
   std::string trace = {};   // a measured trace of the last step goes here
+  double slow_down = 0;     // of an emulated cluster; 0: as much as this machine needs
 };
 
 /// Throws Error{input} for options that make no sense.

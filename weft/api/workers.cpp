@@ -98,6 +98,8 @@ void hear_step(OpenSteps& open, int ranks, int rank, const nlohmann::json& messa
   report.peak_memory_bytes[static_cast<std::size_t>(rank)] =
       message.value("peak_memory_bytes", std::int64_t{0});
   report.seconds = std::max(report.seconds, message.value("seconds", 0.0));
+  report.slow_down = message.value("slow_down", 1.0);
+  report.lag_seconds = std::max(report.lag_seconds, message.value("lag_seconds", 0.0));
   report.tokens = std::max(report.tokens, message.value("tokens", std::int64_t{0}));
   report.loss = loss_of(message).value_or(report.loss);
   if (++reports == ranks) {
@@ -142,6 +144,13 @@ JobResult run_workers(const Plan& plan, const std::vector<std::string>& argument
   job.restart = run.restart;
   job.arguments = {file};
   job.arguments.insert(job.arguments.end(), arguments.begin(), arguments.end());
+  if (plan.cluster.emulation != Emulation::none) {
+    // A thread's processor time is the device's only if it works alone. Slow devices may let others
+    // wait for long.
+    job.threads_per_rank = 1;
+    job.arguments.insert(job.arguments.end(),
+                         {"--board", folder.path() + "/board", "--timeout", "86400"});
+  }
   OpenSteps open;
   return run_job(job, [&](int rank, const nlohmann::json& message) {
     if (message.value("type", "") == "step") {

@@ -38,6 +38,8 @@ struct StepReport {
   double seconds = 0;
   std::int64_t tokens = 0;
   std::vector<std::int64_t> peak_memory_bytes;  // by rank
+  double slow_down = 1;    // of an emulated cluster: `seconds` are its own, the wall took more
+  double lag_seconds = 0;  // in `seconds`, because this machine could not keep its pace
 };
 
 /// What one worker reported of an evaluation on held-out samples.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -83,11 +84,21 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
+/// Whether a cluster's devices are played on this machine, and what says how long a kernel takes
+/// there.
+enum class Emulation : std::uint8_t {
+  none,
+  cost,      // the cost model, for the device as the file describes it
+  cpu_time,  // the processor time that the kernel took here: devices of the first type are cores of
+             // this machine, others as much faster or slower as their peaks say
+};
+
 struct Cluster {
-  std::vector<DeviceType> types;
-  std::vector<Host> hosts;
-  std::vector<Device> devices;
-  std::vector<Link> links;
+  std::vector<DeviceType> types = {};
+  std::vector<Host> hosts = {};
+  std::vector<Device> devices = {};
+  std::vector<Link> links = {};
+  Emulation emulation = Emulation::none;
   bool operator==(const Cluster&) const = default;
 };
 
@@ -113,6 +124,11 @@ struct Cluster {
 [[nodiscard]] Cluster cluster_from_json(const nlohmann::json& json, const std::string& where);
 /// The shortest description that gives the same cluster again (a shorthand where there is one).
 [[nodiscard]] nlohmann::json cluster_to_json(const Cluster& cluster);
+/// A cluster file in the form that people write, for a cluster of one host whose devices have the
+/// same links. Throws Error{input} for others.
+[[nodiscard]] std::string cluster_file_text(const Cluster& cluster);
+/// The link from one vertex to another; null if there is none.
+[[nodiscard]] const Link* find_link(const Cluster& cluster, int from, int to);
 /// `devices` equal devices of this machine's CPU, its cores divided among them.
 [[nodiscard]] Cluster local_cluster(int devices);
 

@@ -36,10 +36,8 @@ FileSpec read_spec(const Json& json, Mistakes& mistakes) {
   if (!json.is_object()) {
     return file;
   }
-  if (json.contains("emulate") && json["emulate"] != Json(false)) {
-    mistakes.add("emulate",
-                 "this version of weft cannot emulate devices and links; take it out, or set it to "
-                 "false");
+  if (json.contains("emulate")) {
+    file.emulation = mistakes.emulation(json["emulate"], "emulate");
   }
   if (json.contains("hosts")) {
     file.hosts = read_hosts(json["hosts"], mistakes);
@@ -150,6 +148,7 @@ Cluster read_cluster_file(const Json& json, const std::string& where) {
   const FileSpec file = read_spec(json, mistakes);
   mistakes.raise();
   Cluster cluster = build(file);
+  cluster.emulation = file.emulation;
   for (const std::string& violation : violations(cluster)) {
     mistakes.add("", violation);
   }

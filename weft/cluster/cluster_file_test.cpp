@@ -160,11 +160,24 @@ TEST(ClusterFile, MistakesNameTheirPlace) {
   EXPECT_THAT(complaint_with("/links/0/between", {"a", "a"}), HasSubstr("with itself"));
   EXPECT_THAT(complaint_with("/links/1/between", {"a.0", "b.8"}), HasSubstr("no device 'b.8'"));
   EXPECT_THAT(complaint_with("/links/1/between", {"b", "a"}), HasSubstr("two links join a and b"));
-  EXPECT_THAT(complaint_with("/emulate", true), HasSubstr("cannot emulate"));
+  EXPECT_THAT(complaint_with("/emulate", "yes"), HasSubstr("true, false or \"cpu-time\""));
+  EXPECT_EQ(complaint_with("/emulate", true), "");
+  EXPECT_EQ(complaint_with("/emulate", "cpu-time"), "");
   EXPECT_EQ(complaint_with("/emulate", false), "");
   EXPECT_THAT(complaint_with("/links", Json::array()), HasSubstr("a.0 and b.0 cannot reach"));
   EXPECT_THAT(complaint(Json::array()), HasSubstr("must be an object"));
   EXPECT_THAT(complaint(Json::object()), HasSubstr("'hosts' is missing"));
+}
+
+TEST(ClusterFile, EmulationComesBackFromItsOtherForm) {
+  Json json = Json::parse(kExample);
+  EXPECT_EQ(cluster_from_json(json, "test").emulation, Emulation::none);
+  for (const Json& word : {Json(true), Json("cpu-time")}) {
+    json["emulate"] = word;
+    const Cluster cluster = cluster_from_json(json, "test");
+    EXPECT_EQ(cluster.emulation, word == Json(true) ? Emulation::cost : Emulation::cpu_time);
+    EXPECT_EQ(cluster_from_json(cluster_to_json(cluster), "test"), cluster);
+  }
 }
 
 TEST(ClusterFile, AllMistakesAreToldAtOnce) {

@@ -73,6 +73,9 @@ Json explicit_json(const Cluster& cluster) {
   for (const Link& link : cluster.links) {
     json["links"].push_back(link_to_json(link));
   }
+  if (cluster.emulation != Emulation::none) {
+    json["emulate"] = cluster.emulation == Emulation::cost ? Json(true) : Json("cpu-time");
+  }
   return json;
 }
 
@@ -161,7 +164,7 @@ std::vector<T> read_list(const Json& json, const char* key,
 
 Cluster read_explicit(const Json& json, const std::string& where) {
   Mistakes mistakes(where);
-  if (!mistakes.keys(json, "", {"types", "hosts", "devices", "links"}, {})) {
+  if (!mistakes.keys(json, "", {"types", "hosts", "devices", "links"}, {"emulate"})) {
     mistakes.raise();
   }
   Cluster cluster;
@@ -169,6 +172,9 @@ Cluster read_explicit(const Json& json, const std::string& where) {
   cluster.hosts = read_list(json, "hosts", read_host, mistakes);
   cluster.devices = read_list(json, "devices", read_device, mistakes);
   cluster.links = read_list(json, "links", read_link, mistakes);
+  if (json.contains("emulate")) {
+    cluster.emulation = mistakes.emulation(json["emulate"], "emulate");
+  }
   if (cluster.devices.size() > kMaxDevices || cluster.hosts.size() > kMaxDevices) {
     mistakes.add("devices", fmt::format("there are more than {}", kMaxDevices));
   }

@@ -40,6 +40,7 @@ struct TopLink {
 struct FileSpec {
   std::vector<HostSpec> hosts;
   std::vector<TopLink> links;
+  Emulation emulation = Emulation::none;
 };
 
 [[nodiscard]] int device_count(const HostSpec& host);

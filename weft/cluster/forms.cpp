@@ -164,4 +164,14 @@ double Mistakes::quantity(const Json& json, const std::string& place, Unit unit,
   return value;
 }
 
+Emulation Mistakes::emulation(const Json& json, const std::string& place) {
+  if (json == Json("cpu-time")) {
+    return Emulation::cpu_time;
+  }
+  if (!json.is_boolean()) {
+    add(place, "must be true, false or \"cpu-time\"");
+  }
+  return json == Json(true) ? Emulation::cost : Emulation::none;
+}
+
 }  // namespace weft

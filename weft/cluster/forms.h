@@ -67,6 +67,8 @@ class Mistakes {
   /// A number, or a text with a unit.
   [[nodiscard]] double quantity(const nlohmann::json& json, const std::string& place, Unit unit,
                                 Least least);
+  /// true, false or "cpu-time".
+  [[nodiscard]] Emulation emulation(const nlohmann::json& json, const std::string& place);
 
  private:
   std::string where_;

@@ -8,8 +8,7 @@
 
 #include "weft/cluster/cluster.h"
 #include "weft/cost/collective.h"
-#include "weft/cost/op_class.h"
-#include "weft/ops/op.h"
+#include "weft/cost/kernel_work.h"
 #include "weft/sharding/reshard.h"
 
 namespace weft {
@@ -17,13 +16,6 @@ namespace weft {
 /// Dense peak of a device for a dtype, in flop/s; of a stand-in if its sheet does not name the
 /// dtype.
 [[nodiscard]] double peak_flops(const DeviceType& type, DType dtype);
-
-/// What a kernel does.
-struct KernelWork {
-  OpClass op_class = OpClass::stream;
-  DType dtype = DType::f32;
-  Cost cost = {};
-};
 
 /// What a collective or a transfer takes.
 struct Communication {

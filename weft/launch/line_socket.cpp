@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
+
+#include "weft/base/error.h"
 
 namespace weft {
 namespace {
@@ -97,6 +100,34 @@ std::vector<std::string> LineSocket::receive() {
   }
   pending_.erase(0, begin);
   return lines;
+}
+
+Listener listen_at(const std::string& host) {
+  addrinfo hints = {};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  const sockaddr_in anywhere = address;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) == 0) {
+    address.sin_addr = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
+    ::freeaddrinfo(found);
+  }
+  Listener result;
+  result.fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const auto bind_to = [&](const sockaddr_in& where) {
+    return ::bind(result.fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
+  };
+  socklen_t length = sizeof address;
+  if (result.fd < 0 || !(bind_to(address) || bind_to(anywhere)) ||
+      ::listen(result.fd, 1024) != 0 ||
+      ::getsockname(result.fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    fail_environment("cannot listen for other ranks: {}", std::strerror(errno));
+  }
+  result.port = ntohs(address.sin_port);
+  return result;
 }
 
 int connect_to(const std::string& host, int port, double timeout_s) {

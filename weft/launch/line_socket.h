@@ -29,6 +29,15 @@ class LineSocket {
   std::string pending_;
 };
 
+/// A socket that waits for connections, on a port that the system chose.
+struct Listener {
+  int fd = -1;
+  int port = 0;
+};
+/// At the address of `host`, which is this machine; at all of its addresses if `host` is none of
+/// them (as behind a translated address). Throws Error{environment}.
+[[nodiscard]] Listener listen_at(const std::string& host);
+
 /// Connects within the time, or gives -1.
 [[nodiscard]] int connect_to(const std::string& host, int port, double timeout_s);
 

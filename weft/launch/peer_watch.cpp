@@ -10,7 +10,6 @@
 #include "weft/launch/peer_watch.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -311,22 +310,6 @@ void PeerWatch::leave() {
   if (impl_->spec.listener >= 0) {
     ::close(std::exchange(impl_->spec.listener, -1));
   }
-}
-
-Listener listen_anywhere() {
-  Listener result;
-  result.fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t length = sizeof address;
-  auto* where = reinterpret_cast<sockaddr*>(&address);
-  if (result.fd < 0 || ::bind(result.fd, where, length) != 0 || ::listen(result.fd, 1024) != 0 ||
-      ::getsockname(result.fd, where, &length) != 0) {
-    fail_environment("cannot listen for other ranks: {}", std::strerror(errno));
-  }
-  result.port = ntohs(address.sin_port);
-  return result;
 }
 
 }  // namespace weft

@@ -9,14 +9,6 @@
 
 namespace weft {
 
-/// A TCP socket that accepts connections on any address of this host.
-struct Listener {
-  int fd = -1;
-  int port = 0;
-};
-/// Throws Error{environment}.
-[[nodiscard]] Listener listen_anywhere();
-
 struct PeerWatchSpec {
   int rank = 0;
   int world = 1;

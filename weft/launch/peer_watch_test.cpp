@@ -16,7 +16,7 @@ using testing::HasSubstr;
 // Ranks as threads of one process.
 struct Ranks {
   explicit Ranks(int world, Patience patience = {}) : activities(world), causes(world) {
-    const Listener listener = listen_anywhere();
+    const Listener listener = listen_at("127.0.0.1");
     for (int r = 0; r < world; ++r) {
       watches.push_back(std::make_unique<PeerWatch>(
           PeerWatchSpec{.rank = r,
@@ -74,7 +74,7 @@ TEST(PeerWatch, ALeaverIsNoFailureAndStrangersAreIgnored) {
 
 TEST(PeerWatch, ASilentRankIsNamed) {
   // Rank 1 says hello and then nothing.
-  const Listener listener = listen_anywhere();
+  const Listener listener = listen_at("127.0.0.1");
   const Activity activity;
   std::promise<std::string> cause;
   const PeerWatch watch({.rank = 0,
@@ -92,7 +92,7 @@ TEST(PeerWatch, ASilentRankIsNamed) {
 }
 
 TEST(PeerWatch, ALostConnectionIsNoticed) {
-  const Listener listener = listen_anywhere();
+  const Listener listener = listen_at("127.0.0.1");
   const Activity activity;
   std::promise<std::string> cause;
   const PeerWatch watch(

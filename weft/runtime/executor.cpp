@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "weft/base/error.h"
 #include "weft/base/units.h"
@@ -23,6 +24,13 @@ using Clock = CommunicationLane::Clock;
 
 double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+/// Processor time of the calling thread.
+double cpu_s() {
+  timespec used = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 // Runs an instruction and adds rank and place to whatever goes wrong.
@@ -55,6 +63,7 @@ Executor::Impl::Impl(const ExecutorSpec& spec, Communicator& peers)
       devices(spec.devices),
       seed(spec.seed),
       communicator(peers),
+      emulated(spec.emulated),
       lane(peers) {
   WEFT_CHECK(static_cast<int>(devices.size()) == communicator.world());
   const DeviceId device = devices[communicator.rank()];
@@ -167,8 +176,9 @@ int Executor::Impl::add_event(const IssuedInstruction& issued) {
 
 void Executor::Impl::close_event(int event, Clock::time_point begin, Clock::time_point end) {
   Event& e = timeline.events[event];
-  e.start_s = seconds(begin - step_begin);
-  e.end_s = seconds(end - step_begin);
+  const double slow_down = emulated == nullptr ? 1 : emulated->slow_down();
+  e.start_s = seconds(begin - step_begin) / slow_down;
+  e.end_s = seconds(end - step_begin) / slow_down;
   e.memory_bytes = memory_count().current_bytes;
 }
 
@@ -189,25 +199,31 @@ void Executor::Impl::dispatch(const IssuedInstruction& issued) {
   }
   const int event = options.timeline ? add_event(issued) : -1;
   const auto begin = Clock::now();
-  switch (issued.instruction->opcode) {
-    case Opcode::input:
-      run_input(issued);
-      break;
-    case Opcode::compute:
-      run_compute(issued);
-      break;
-    case Opcode::slice:
-      run_slice(issued);
-      break;
-    case Opcode::accumulate:
-      run_accumulate(issued);
-      break;
-    default:
-      WEFT_CHECK(issued.instruction->opcode == Opcode::copy);
-      run_copy(issued);
+  if (emulated == nullptr) {
+    run_local(issued);
+  } else {
+    const double before_s = cpu_s();
+    run_local(issued);
+    emulated->computed(place_of(issued), cpu_s() - before_s);
   }
   if (event >= 0) {
     close_event(event, begin, Clock::now());
+  }
+}
+
+void Executor::Impl::run_local(const IssuedInstruction& issued) {
+  switch (issued.instruction->opcode) {
+    case Opcode::input:
+      return run_input(issued);
+    case Opcode::compute:
+      return run_compute(issued);
+    case Opcode::slice:
+      return run_slice(issued);
+    case Opcode::accumulate:
+      return run_accumulate(issued);
+    default:
+      WEFT_CHECK(issued.instruction->opcode == Opcode::copy);
+      run_copy(issued);
   }
 }
 
@@ -246,6 +262,9 @@ StepResult Executor::run_step(const StepInput& input, const StepOptions& options
           "the data gives {} samples for a step of {}", input.batch->samples,
           samples_in(x.program, -1));
   reset_memory_peak();
+  if (x.emulated != nullptr) {
+    x.emulated->begin_step();
+  }
   x.step_begin = Clock::now();
   const int rank = x.communicator.rank();
   if (x.activity != nullptr) {
@@ -275,7 +294,11 @@ StepResult Executor::run_step(const StepInput& input, const StepOptions& options
         }
         x.clear_step();
       });
-  result.seconds = seconds(Clock::now() - x.step_begin);
+  if (x.emulated != nullptr) {
+    result.lag_s = x.emulated->end_step() / x.emulated->slow_down();
+  }
+  result.seconds =
+      seconds(Clock::now() - x.step_begin) / (x.emulated == nullptr ? 1 : x.emulated->slow_down());
   result.peak_memory_bytes = memory_count().peak_bytes;
   std::ranges::stable_sort(x.timeline.events, {}, &Event::start_s);
   result.timeline = std::move(x.timeline);

@@ -19,22 +19,6 @@
 namespace weft {
 namespace {
 
-bool is_floating(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
-// The dtype whose arithmetic a call uses: that of its first floating operand.
-DType arithmetic(const OpCall& call) {
-  for (const TensorTypes* types : {&call.inputs, &call.outputs}) {
-    for (const TensorType& type : *types) {
-      if (is_floating(type.dtype)) {
-        return type.dtype;
-      }
-    }
-  }
-  return DType::f32;
-}
-
 // The local types of the slots on one device, found when first asked for.
 class LocalTypes {
  public:
@@ -61,13 +45,6 @@ class LocalTypes {
   std::vector<Known> types_;
 };
 
-// Whether the outputs are only other names of inputs, as those of reshape.
-bool gives_views(const OpDef& op, std::size_t outputs) {
-  const auto view = [](const Alias& alias) { return !alias.in_place; };
-  return outputs > 0 && op.aliases.size() == outputs &&
-         std::all_of(op.aliases.begin(), op.aliases.end(), view);
-}
-
 double compute_seconds(const SimulateInput& in, DeviceId device, const Instruction& instruction,
                        LocalTypes& types) {
   const Node& node = in.graph.nodes[instruction.node];
@@ -77,8 +54,7 @@ double compute_seconds(const SimulateInput& in, DeviceId device, const Instructi
   }
   const OpCall call =
       local_call(in.graph, instruction, [&](SlotId slot) { return types(slot); });
-  return in.cost.kernel_seconds(
-      device, {.op_class = op_class(node.op), .dtype = arithmetic(call), .cost = op.cost(call)});
+  return in.cost.kernel_seconds(device, kernel_work(op, call));
 }
 
 Duration duration(const SimulateInput& in, const StageProgram& stage, DeviceId device,
