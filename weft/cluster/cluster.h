@@ -36,6 +36,9 @@ struct DeviceType {
   /// What its host needs to issue one kernel. The host runs ahead of the device, so this only shows
   /// where kernels are shorter.
   double issue_s = 0;
+  /// What its host needs to go on after a receive that it waits for itself, as Megatron-LM's does:
+  /// it issues nothing before the data is there. 0: the device waits, and the host runs on.
+  double receive_s = 0;
   double compute_slowdown = 1;        // of kernels while the device communicates
   double communication_slowdown = 1;  // of communication while the device computes
   std::map<std::string, OpSpeed> ops = {};

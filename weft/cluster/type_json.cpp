@@ -146,7 +146,7 @@ Json ops_to_json(const DeviceType& type) {
 const std::vector<std::string_view>& device_keys() {
   static const std::vector<std::string_view> keys = {
       "flops",  "memory", "memory_bandwidth", "reserved", "efficiency",  "memory_efficiency",
-      "launch", "issue",  "compute_slowdown", "ops",      "collectives", "communication_slowdown",
+      "launch", "issue",  "receive",          "compute_slowdown", "ops",      "collectives", "communication_slowdown",
       "origin"};
   return keys;
 }
@@ -166,6 +166,7 @@ Json device_to_json(const DeviceType& type) {
   };
   write("memory_efficiency", type.memory_efficiency, usual.memory_efficiency);
   write("issue", type.issue_s, usual.issue_s);
+  write("receive", type.receive_s, usual.receive_s);
   write("compute_slowdown", type.compute_slowdown, usual.compute_slowdown);
   write("communication_slowdown", type.communication_slowdown, usual.communication_slowdown);
   if (!type.ops.empty()) {
@@ -193,6 +194,7 @@ void read_device_numbers(const Json& json, const std::string& place, DeviceType&
   read("reserved", type.reserved_bytes, Unit::bytes, Least::zero);
   read("launch", type.launch_s, Unit::seconds, Least::zero);
   read("issue", type.issue_s, Unit::seconds, Least::zero);
+  read("receive", type.receive_s, Unit::seconds, Least::zero);
   const auto with = [&](const char* key, auto&& reader, auto& into) {
     if (json.contains(key)) {
       reader(json[key], at(key), into, mistakes);

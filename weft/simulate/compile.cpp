@@ -31,6 +31,7 @@ struct StageInfo {
   std::vector<std::vector<int>> group;  // [axis][game device of the stage]
   std::vector<int> groups;              // by axis
   std::vector<double> issue_s;          // by game device of the stage
+  std::vector<double> receive_s;        // same
 };
 
 struct TransferInfo {
@@ -65,9 +66,11 @@ class Compiler {
     for (int s = 0; s < stages; ++s) {
       add_collectives(s);
     }
+    first_transfer_ = static_cast<int>(out_.game.exchanges.size());
     for (int e = 0; e < static_cast<int>(in_.program.edges.size()); ++e) {
       add_edge(e);
     }
+    last_transfer_ = static_cast<int>(out_.game.exchanges.size());
     out_.game.devices.resize(out_.devices.size());
     for (int s = 0; s < stages; ++s) {
       const std::vector<IssuedInstruction> issued = expand(in_.program.stages[s]);
@@ -108,13 +111,15 @@ class Compiler {
                    .sent = std::vector<std::vector<int>>(part.slots.size()),
                    .group = {},
                    .groups = {},
-                   .issue_s = {}};
+                   .issue_s = {},
+                   .receive_s = {}};
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
       out_.devices.push_back({.stage = s, .position = p});
       const Cluster& cluster = in_.cost.cluster();
       const DeviceType& type = cluster.types[cluster.devices[part.mesh.devices[p]].type];
       info.issue_s.push_back(type.issue_s);
+      info.receive_s.push_back(type.receive_s);
       out_.game.overlaps.push_back({type.compute_slowdown, type.communication_slowdown});
       ++out_.game.lanes;  // lane d is the communication lane of device d
     }
@@ -262,6 +267,8 @@ class Compiler {
   std::map<std::pair<int, int>, int> pair_lanes_;
   std::vector<int> over_all_;  // exchanges over all devices, in order
   int all_party_ = -1;
+  int first_transfer_ = 0;  // exchanges between stages are those from here …
+  int last_transfer_ = 0;   // … to in front of this one
   CompiledProgram out_;
 };
 
@@ -339,8 +346,12 @@ void Compiler::wait_for(Walk& walk, const IssuedInstruction& at) {
   for (const SlotId slot : at.instruction->reads) {
     int& exchange = walk.writer(slot, at.micro_batch, micro_batches_);
     if (exchange >= 0) {
-      walk.moves.push_back(
-          {.kind = Move::Kind::wait, .exchange = exchange, .lane = -1, .place = walk.place});
+      const bool transfer = exchange >= first_transfer_ && exchange < last_transfer_;
+      walk.moves.push_back({.kind = Move::Kind::wait,
+                            .exchange = exchange,
+                            .lane = -1,
+                            .place = walk.place,
+                            .host_s = transfer ? walk.info.receive_s[walk.member] : 0});
       exchange = -1;
     }
   }

@@ -169,6 +169,9 @@ class Player {
         return;
       }
       note(device, now_s_, now_s_);
+      if (move.host_s > 0) {
+        state.host_s = std::max(state.host_s, now_s_) + move.host_s;
+      }
       if (move.kind == Move::Kind::join) {
         Queue& lane = lanes_[move.lane];
         lane.entries.push_back(move.exchange);

@@ -12,7 +12,8 @@ namespace weft {
 ///   run     the device computes for `seconds`
 ///   join    puts the exchange at the end of one of its lanes; the device does not stop
 ///   arrive  tells the exchange that the device is there; the device does not stop
-///   wait    the device stops until the exchange has ended
+///   wait    the device stops until the exchange has ended; with `host_s` above 0 its host does too,
+///           and needs so long to go on
 ///
 /// A host issues runs ahead of its device: it needs `issue_s` for a run, and the device cannot end
 /// the run earlier than `behind_issue_s` after the host began with it. For a run of several kernels
@@ -27,6 +28,7 @@ struct Move {
   double seconds = 0;
   double issue_s = 0;
   double behind_issue_s = 0;
+  double host_s = 0;
 };
 
 /// Who takes part in an exchange. It starts when it is the first of each of these lanes and all
