@@ -26,6 +26,7 @@ struct Block {
 template <typename T>
 struct Forward {
   using W = Wide<T>;
+  static constexpr W kNothing = -std::numeric_limits<W>::infinity();
   AttentionLayout at;
   const AttentionDropout& mask;
   const T* q = nullptr;
@@ -39,10 +40,11 @@ struct Forward {
     const AttentionSizes& a = at.sizes;
     const Range rows = a.queries(task % a.blocks());
     const Range seen = {a.keys(rows.begin).begin, a.keys(rows.end - 1).end};
-    if (a.continues && seen.size() == 0) {
-      return;  // nothing to add
-    }
     Block<T> block = make_block(task, scratch);
+    if (seen.size() == 0) {
+      see_nothing(block);
+      return;
+    }
     for (std::int64_t key = seen.begin; key < seen.end; key += kAttentionKeys) {
       run_tile(block, {key, std::min(seen.end, key + kAttentionKeys)},
                key == seen.begin && !a.continues);
@@ -52,7 +54,18 @@ struct Forward {
       const RunningSoftmax<W>& softmax = block.softmax[static_cast<std::size_t>(i)];
       scale_row(out + at.out(block.sample, block.head, row), block.out + i * block.out_stride, a.e,
                 softmax.inverse_sum());
-      lse[at.lse(block.sample, block.head, row)] = softmax.lse();
+      lse[at.lse(block.sample, block.head, row)] =
+          a.ring && softmax.sum == 0 ? kNothing : softmax.lse();
+    }
+  }
+
+  // In a ring another run will see something; lse says that none has so far.
+  void see_nothing(const Block<T>& block) const {
+    const AttentionSizes& a = at.sizes;
+    for (std::int64_t i = block.queries.begin; i < block.queries.end && !a.continues; ++i) {
+      T* const row = out + at.out(block.sample, block.head, i);
+      std::fill(row, row + a.e, T{});
+      lse[at.lse(block.sample, block.head, i)] = a.ring ? kNothing : W{0};
     }
   }
 
@@ -91,8 +104,10 @@ struct Forward {
     wide_rows(out + at.out(block.sample, block.head, first), a.h * a.e, block.queries.size(), a.e,
               block.out);
     for (std::int64_t i = 0; i < block.queries.size(); ++i) {
-      block.softmax[static_cast<std::size_t>(i)] = {
-          .top = lse[at.lse(block.sample, block.head, first + i)], .sum = 1};
+      const W so_far = lse[at.lse(block.sample, block.head, first + i)];
+      if (so_far != kNothing) {
+        block.softmax[static_cast<std::size_t>(i)] = {.top = so_far, .sum = 1};
+      }
     }
   }
 

@@ -247,6 +247,7 @@ AttentionSizes attention_sizes(const OpCall& call, std::size_t q, std::size_t bi
           .dropout = attr_number(call.attrs, "dropout"),
           .bias_gradient = has_bias_gradient(call),
           .narrow = sum_dtype(queries.dtype) != queries.dtype,
+          .ring = call.ring_step >= 0,
           .continues = call.ring_step > 0,
           .all_keys = keys.size(1)};
 }

@@ -99,10 +99,11 @@ struct Gradient {
     block.dq = target(dq + at_q, a.h * a.d, scratch.dq, a.d);
     const Range seen = {a.keys(first).begin, a.keys(block.queries.end - 1).end};
     if (a.continues) {
-      if (seen.size() == 0) {
-        return;  // nothing to add
-      }
       wide_rows(dq + at_q, a.h * a.d, rows, a.d, scratch.dq);
+    } else if (seen.size() == 0) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::fill(block.dq.row(i), block.dq.row(i) + a.d, W{0});
+      }
     }
     std::array<W, kAttentionRows> delta;
     for (std::int64_t i = 0; i < rows; ++i) {
