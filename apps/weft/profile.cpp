@@ -23,8 +23,8 @@
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/base/units.h"
-#include "weft/calibrate/fit_cluster.h"
 #include "weft/calibrate/fit.h"
+#include "weft/calibrate/fit_cluster.h"
 #include "weft/program/lower.h"
 
 namespace weft {

@@ -54,16 +54,18 @@ Run run_plan(const Plan& plan, const VerifyOptions& options, const std::string& 
   if (!trace.empty()) {
     words.insert(words.end(), {"--trace", trace});
   }
-  const JobResult result = run_workers(plan, words, {.on_step = [&](const StepReport& report) {
-    run.losses.push_back(report.loss);
-    run.seconds.push_back(report.seconds);
-    run.slow_down = report.slow_down;
-    run.lags_s.push_back(report.lag_seconds);
-    run.peak_memory_bytes.resize(report.peak_memory_bytes.size(), 0);
-    for (std::size_t r = 0; r < run.peak_memory_bytes.size(); ++r) {
-      run.peak_memory_bytes[r] = std::max(run.peak_memory_bytes[r], report.peak_memory_bytes[r]);
-    }
-  }});
+  const JobResult result =
+      run_workers(plan, words, {.on_step = [&](const StepReport& report) {
+                    run.losses.push_back(report.loss);
+                    run.seconds.push_back(report.seconds);
+                    run.slow_down = report.slow_down;
+                    run.lags_s.push_back(report.lag_seconds);
+                    run.peak_memory_bytes.resize(report.peak_memory_bytes.size(), 0);
+                    for (std::size_t r = 0; r < run.peak_memory_bytes.size(); ++r) {
+                      run.peak_memory_bytes[r] =
+                          std::max(run.peak_memory_bytes[r], report.peak_memory_bytes[r]);
+                    }
+                  }});
   if (!result.ok) {
     throw Error(Blame::environment, fmt::format("verify: {}", result.cause));
   }

@@ -26,7 +26,7 @@ def check_example(folder):
     prefix = f"{folder}/prefix"
     if do("cmake --install", "cmake", "--install", BUILD, "--prefix", prefix) is None:
         return
-    if do("the example finds weft", "cmake", "-S", EXAMPLE, "-B", f"{folder}/build", f"-DCMAKE_PREFIX_PATH={prefix}",
+    if do("the example finds weft", "cmake", "-G", "Ninja", "-S", EXAMPLE, "-B", f"{folder}/build", f"-DCMAKE_PREFIX_PATH={prefix}",
           "-DCMAKE_BUILD_TYPE=Debug") is None:
         return
     if do("the example is built", "cmake", "--build", f"{folder}/build") is None:

@@ -107,10 +107,9 @@ Tensors label_scores(const OpCall& call, const Tensors& in) {
   const std::int64_t classes = in[0].size(-1);
   const double smoothing = has_attr(call.attrs, "smoothing") ? number(call, "smoothing") : 0.0;
   const std::int64_t ignore = attr_int(call.attrs, "ignore");
-  const at::Tensor rows =
-      at::cross_entropy_loss(in[0].reshape({-1, classes}), in[1].flatten(), {},
-                             at::Reduction::None, ignore, smoothing)
-          .view(in[1].sizes());
+  const at::Tensor rows = at::cross_entropy_loss(in[0].reshape({-1, classes}), in[1].flatten(), {},
+                                                 at::Reduction::None, ignore, smoothing)
+                              .view(in[1].sizes());
   const at::Tensor lse = at::logsumexp(in[0], {-1});
   return {lse, (lse - rows) * (in[1] != ignore)};
 }

@@ -120,8 +120,7 @@ void add_cross_entropy(std::vector<OpCase>& cases) {
       const Attrs attrs{{"ignore", ignore}};
       const std::string note = ignore == 2 ? "some labels are ignored" : "";
       const auto add = [&](const char* op, const TensorTypes& inputs) {
-        cases.push_back(
-            {.op = op, .inputs = inputs, .attrs = attrs, .int_limit = 4, .note = note});
+        cases.push_back({.op = op, .inputs = inputs, .attrs = attrs, .int_limit = 4, .note = note});
       };
       const TensorType row = f64(leading);
       add("label_scores", {logits, ids(leading)});

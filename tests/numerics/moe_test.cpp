@@ -57,8 +57,7 @@ Graph moe_model(const Routing& r, const OpTable& ops) {
   const ValueId mixed = b.emit("moe_combine", {down, route[1], route[2], route[0]}, {}, "mixed");
   const ValueId y = b.emit("add", {x, mixed});
   const ValueId head = b.emit("linear", {y, weight("head", {kClasses, kHidden})});
-  const ValueId entropy =
-      ops::cross_entropy(b, head, labels, inv_count, "entropy");
+  const ValueId entropy = ops::cross_entropy(b, head, labels, inv_count, "entropy");
   const ValueId balance =
       b.emit("balance_loss", {probs, route[3], share}, {{"weight", 0.1}, {"k", r.k}});
   graph.loss = b.emit("add", {entropy, balance}, {}, "total");

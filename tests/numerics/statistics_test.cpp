@@ -10,12 +10,12 @@
 #include "weft/autodiff/differentiate.h"
 #include "weft/autodiff/evaluation.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 #include "weft/ops/verify.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
 #include "weft/runtime/executor.h"
 #include "weft/runtime/ranks_as_threads.h"
-#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 namespace {

@@ -6,8 +6,8 @@
 #include "train.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/ops/builder.h"
-#include "weft/recipes/recipes.h"
 #include "weft/ops/cross_entropy.h"
+#include "weft/recipes/recipes.h"
 
 namespace weft {
 namespace {

@@ -5,7 +5,8 @@
 //
 // Every fifth row calibrates six constants; the others are predicted:
 //
-//   matmul efficiency and half size, attention efficiency, stream efficiency, issue and receive time
+//   matmul efficiency and half size, attention efficiency, stream efficiency, issue and receive
+//   time
 //
 // Everything else is the catalogue's A100-80GB. WEFT_REFERENCE_DATA names the folder with
 // throughput/vtrain_single_1440.csv. To see the table: truth_test --gtest_filter='Vtrain.*'

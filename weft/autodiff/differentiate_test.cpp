@@ -8,8 +8,8 @@
 
 #include "weft/base/error.h"
 #include "weft/ops/builder.h"
-#include "weft/ops/verify.h"
 #include "weft/ops/cross_entropy.h"
+#include "weft/ops/verify.h"
 
 namespace weft {
 namespace {

@@ -61,9 +61,9 @@ std::string profile_text(const Cluster& cluster) {
   for (const auto& [op_class, speed] : type.ops) {
     for (const auto& [dtype, curve] : speed.tables) {
       const auto& [size, seconds] = curve.points.back();
-      text += fmt::format(", {} {} {}", op_class, dtype,
-                          op_class == "stream" ? format_bandwidth(size / seconds)
-                                               : format_flops(size / seconds));
+      text += fmt::format(
+          ", {} {} {}", op_class, dtype,
+          op_class == "stream" ? format_bandwidth(size / seconds) : format_flops(size / seconds));
     }
   }
   text += "\n";

@@ -75,12 +75,10 @@ void add_kernel(Walk& walk, const StageProgram& stage, int position,
   }
   const Coordinates at = coordinates(stage.mesh, position);
   const std::int64_t samples = samples_in(walk.program, issued.micro_batch);
-  const OpCall call =
-      local_call(walk.graph, instruction,
-                 [&](SlotId slot) { return slot_type(stage, slot, at, samples); });
-  walk.samples.kernels.push_back({.work = kernel_work(op, call),
-                                  .seconds = event->end_s - event->start_s,
-                                  .device = device});
+  const OpCall call = local_call(walk.graph, instruction,
+                                 [&](SlotId slot) { return slot_type(stage, slot, at, samples); });
+  walk.samples.kernels.push_back(
+      {.work = kernel_work(op, call), .seconds = event->end_s - event->start_s, .device = device});
 }
 
 void add_collective(Walk& walk, int stage_index, int position, int place,

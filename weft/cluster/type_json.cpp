@@ -144,10 +144,20 @@ Json ops_to_json(const DeviceType& type) {
 }  // namespace
 
 const std::vector<std::string_view>& device_keys() {
-  static const std::vector<std::string_view> keys = {
-      "flops",  "memory", "memory_bandwidth", "reserved", "efficiency",  "memory_efficiency",
-      "launch", "issue",  "receive",          "compute_slowdown", "ops",      "collectives", "communication_slowdown",
-      "origin"};
+  static const std::vector<std::string_view> keys = {"flops",
+                                                     "memory",
+                                                     "memory_bandwidth",
+                                                     "reserved",
+                                                     "efficiency",
+                                                     "memory_efficiency",
+                                                     "launch",
+                                                     "issue",
+                                                     "receive",
+                                                     "compute_slowdown",
+                                                     "ops",
+                                                     "collectives",
+                                                     "communication_slowdown",
+                                                     "origin"};
   return keys;
 }
 

@@ -15,7 +15,8 @@
 // doubling      all_reduce: log2 n phases; in phase i all of V goes to the member whose number
 //               differs in bit i. What exceeds a power of 2 hands its part in before and gets the
 //               result behind.
-// pairs         all_to_all: n - 1 steps, every ordered pair carries V / n. shift: one step, V to the
+// pairs         all_to_all: n - 1 steps, every ordered pair carries V / n. shift: one step, V to
+// the
 //               next member.
 
 #include "weft/cost/collective.h"

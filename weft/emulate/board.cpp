@@ -111,7 +111,7 @@ struct Board::Shared {
   }
   void move_on(double now_s) {
     std::vector<LinkFlow*> flows = open_flows();
-    advance(flows, moved_s, now_s);
+    move_flows(flows, moved_s, now_s);
     moved_s = std::max(moved_s, now_s);
   }
   // When the flow will end if nothing else comes.
@@ -126,7 +126,7 @@ struct Board::Shared {
     for (LinkFlow& copy : copies) {
       pointers.push_back(&copy);
     }
-    advance(pointers, moved_s);
+    move_flows(pointers, moved_s);
     return copies[mine].end_s;
   }
 };

@@ -17,8 +17,8 @@ struct EmulationSpec {
   const Cluster& cluster;
   DeviceId device = 0;
   double slow_down = 1;  // a second of the emulated device takes so many seconds of the wall clock
-  std::string board = {};  // the file where the devices of the job meet
-  std::string name = {};   // of the program: keeps its meetings apart from another's
+  std::string board = {};           // the file where the devices of the job meet
+  std::string name = {};            // of the program: keeps its meetings apart from another's
   std::function<void()> tick = {};  // called during long pauses: they are meant
 };
 

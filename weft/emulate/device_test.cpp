@@ -40,7 +40,7 @@ Cluster slow_cluster(Emulation emulation) {
   return cluster;
 }
 
-// Both devices compute 20 entries, then add them up: 20 ms, then 4 ms of latency and 20 ms.
+// Both devices compute 20 entries, then add them up: 20 ms, then 2 ms of latency and 20 ms.
 struct Example {
   Graph graph;
   OpTable ops = work_ops();
@@ -116,7 +116,7 @@ TEST(EmulatedDevice, TakesWhatTheSimulatorSays) {
   const Cluster cluster = slow_cluster(Emulation::cost);
   const double predicted_s =
       simulate(example.program, example.graph, example.ops, CostModel(cluster)).step_s;
-  EXPECT_NEAR(predicted_s, 0.044, 1e-9);
+  EXPECT_NEAR(predicted_s, 0.042, 1e-9);
   for (const double seconds : play_both(example, cluster, 1)) {
     EXPECT_GT(seconds, predicted_s - 0.002);  // devices begin at slightly different times
     EXPECT_LT(seconds, predicted_s + 0.1);    // other work may delay it
@@ -126,15 +126,15 @@ TEST(EmulatedDevice, TakesWhatTheSimulatorSays) {
 TEST(EmulatedDevice, SlowsDown) {
   Example example;
   for (const double seconds : play_both(example, slow_cluster(Emulation::cost), 3)) {
-    EXPECT_GT(seconds, 3 * 0.044 - 0.002);
+    EXPECT_GT(seconds, 3 * 0.042 - 0.002);
   }
 }
 
 TEST(EmulatedDevice, CountsProcessorTime) {
   Example example;
   for (const double seconds : play_both(example, slow_cluster(Emulation::cpu_time), 1)) {
-    EXPECT_GT(seconds, 0.005 + 0.024 - 0.002);
-    EXPECT_LT(seconds, 0.044 - 0.002 + 0.1);
+    EXPECT_GT(seconds, 0.005 + 0.022 - 0.002);
+    EXPECT_LT(seconds, 0.042 - 0.002 + 0.1);
   }
 }
 

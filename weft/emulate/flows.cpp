@@ -89,7 +89,7 @@ std::vector<double> fair_speeds(const std::vector<const LinkFlow*>& flows) {
   return speeds;
 }
 
-void advance(std::vector<LinkFlow*>& flows, double from_s, double to_s) {
+void move_flows(std::vector<LinkFlow*>& flows, double from_s, double to_s) {
   double now_s = from_s;
   while (now_s < to_s) {
     std::vector<const LinkFlow*> running;

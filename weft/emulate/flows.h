@@ -25,7 +25,7 @@ struct LinkFlow {
 [[nodiscard]] std::vector<double> fair_speeds(const std::vector<const LinkFlow*>& flows);
 
 /// Moves all flows on from one time to another. Those that end get their `end_s`.
-void advance(std::vector<LinkFlow*>& flows, double from_s,
-             double to_s = std::numeric_limits<double>::infinity());
+void move_flows(std::vector<LinkFlow*>& flows, double from_s,
+                double to_s = std::numeric_limits<double>::infinity());
 
 }  // namespace weft

@@ -34,7 +34,7 @@ struct Case {
   }
   std::vector<double> ends() {
     std::vector<LinkFlow*> all = pointers();
-    advance(all, 0);
+    move_flows(all, 0);
     std::vector<double> result;
     for (const LinkFlow& flow : flows) {
       result.push_back(flow.end_s);
@@ -98,7 +98,7 @@ TEST(Advance, GoesOnWhereItStopped) {
   c.add(0, 1, {{0, 1}});
   std::vector<LinkFlow*> all = c.pointers();
   for (int i = 0; i < 30; ++i) {
-    advance(all, 0.1 * i, 0.1 * (i + 1));
+    move_flows(all, 0.1 * i, 0.1 * (i + 1));
   }
   EXPECT_NEAR(c.flows[0].end_s, 3, 1e-6);
   EXPECT_NEAR(c.flows[1].end_s, 2, 1e-6);

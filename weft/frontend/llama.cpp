@@ -236,7 +236,8 @@ class LlamaBuilder {
                                ? table
                                : net_.parameter("lm_head.weight", {m_.vocab, m_.hidden},
                                                 {.kind = Init::Kind::normal, .std_dev = kStdDev});
-    ValueId loss = net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::vocabulary));
+    ValueId loss =
+        net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::vocabulary));
     for (const ValueId term : balance_) {
       loss = net_.add(loss, term, "loss_balance");
     }

@@ -121,8 +121,7 @@ Listener listen_at(const std::string& host) {
     return ::bind(result.fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
   };
   socklen_t length = sizeof address;
-  if (result.fd < 0 || !(bind_to(address) || bind_to(anywhere)) ||
-      ::listen(result.fd, 1024) != 0 ||
+  if (result.fd < 0 || !(bind_to(address) || bind_to(anywhere)) || ::listen(result.fd, 1024) != 0 ||
       ::getsockname(result.fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     fail_environment("cannot listen for other ranks: {}", std::strerror(errno));
   }

@@ -82,9 +82,8 @@ TEST(DenseOps, ShapeRulesSayWhatDoesNotFit) {
                       {f32({1, 3, 4, 4}), f32({1, 3, 2, 4}), f32({1, 3, 2, 5}), f32({4, 3, 3})},
                       attention(0)),
               HasSubstr("bias f32[4,3,3] does not fit"));
-  EXPECT_THAT(
-      refusal("label_scores", {f32({2, 7}), i64({3})}, {{"ignore", std::int64_t{-100}}}),
-      HasSubstr("labels i64[3] do not fit"));
+  EXPECT_THAT(refusal("label_scores", {f32({2, 7}), i64({3})}, {{"ignore", std::int64_t{-100}}}),
+              HasSubstr("labels i64[3] do not fit"));
 }
 
 Cost cost(const char* op, const OpCall& of) {

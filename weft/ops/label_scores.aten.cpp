@@ -111,9 +111,10 @@ struct Labels {
 
   [[nodiscard]] bool counts(std::int64_t row) const {
     const std::int64_t label = data[row];
-    require(label == ignore || (label >= 0 && label < classes),
-            "label_scores: label {} of row {} is neither one of {} classes nor {}, which is ignored",
-            label, row, classes, ignore);
+    require(
+        label == ignore || (label >= 0 && label < classes),
+        "label_scores: label {} of row {} is neither one of {} classes nor {}, which is ignored",
+        label, row, classes, ignore);
     return label != ignore;
   }
   // Where the label is in the row, -1 if it is not there.
@@ -195,8 +196,7 @@ Tensors backward(const KernelCall& call) {
       const W own = label < 0 ? W{0} : std::exp(widen(row.x[label]) - row.lse) * row.factor;
       row.run();
       if (label >= 0) {
-        row.to[label] =
-            narrow<T>(own + row.more + factor * static_cast<W>(1 - labels.smoothing));
+        row.to[label] = narrow<T>(own + row.more + factor * static_cast<W>(1 - labels.smoothing));
       }
     }
   });

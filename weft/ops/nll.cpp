@@ -3,8 +3,8 @@
 //   loss = inv_count · sum over rows of (lse - score)
 //
 // Rows whose label is `ignore` count nothing; inv_count is one over the number of the others in the
-// whole step. So the loss of the step is a plain sum over micro-batches and devices, however unequal
-// they are.
+// whole step. So the loss of the step is a plain sum over micro-batches and devices, however
+// unequal they are.
 //
 //   dlse = dloss inv_count, dscore = -dlse, both zero in ignored rows.
 
@@ -24,6 +24,7 @@ void require_labels(const OpCall& call, std::string_view op, std::size_t i, cons
 TensorTypes infer(const OpCall& call) {
   const TensorType& lse = call.inputs[0];
   require_floating(call, "nll", 0);
+  require(sum_dtype(lse.dtype) == lse.dtype, "nll: lse {} must be f32 or f64", format_type(lse));
   require(call.inputs[1] == lse, "nll: score {} and lse {} must be of one type",
           format_type(call.inputs[1]), format_type(lse));
   require_labels(call, "nll", 2, lse.shape);
@@ -38,8 +39,8 @@ FactorRule factors(const OpCall& call) {
 
 std::vector<ValueId> gradient(const Backward& b) {
   require(!b.wanted[3], "nll: inv_count of node {} has no gradient; pass an input", b.node.name);
-  const std::vector<ValueId> grads = b.build.emit_all(
-      "nll_backward", {b.output_grads[0], b.inputs[2], b.inputs[3]}, b.node.attrs);
+  const std::vector<ValueId> grads =
+      b.build.emit_all("nll_backward", {b.output_grads[0], b.inputs[2], b.inputs[3]}, b.node.attrs);
   return {b.wanted[0] ? grads[0] : -1, b.wanted[1] ? grads[1] : -1, -1, -1};
 }
 
@@ -54,6 +55,8 @@ TensorTypes infer_backward(const OpCall& call) {
   const std::string_view op = "nll_backward";
   require_floating(call, op, 0);
   const DType dtype = call.inputs[0].dtype;
+  require(sum_dtype(dtype) == dtype, "{}: the gradient {} must be f32 or f64", op,
+          format_type(call.inputs[0]));
   require_scalar(call, op, 0, dtype);
   require_labels(call, op, 1, call.inputs[1].shape);
   require_scalar(call, op, 2, dtype);

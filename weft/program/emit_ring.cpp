@@ -1,8 +1,9 @@
 // A node whose ring factors are split along an axis of p devices (attention: queries and keys) runs
-// p times. Run r sees the queries that the device has and the keys of the device r places before it;
-// between runs, operands with the second factor go on to the next device. Inputs leave before the
-// run that needs them still, so they travel while it computes. Outputs with the second factor (the
-// gradients of keys and values) are brought up to date by each run and come home behind the last.
+// p times. Run r sees the queries that the device has and the keys of the device r places before
+// it; between runs, operands with the second factor go on to the next device. Inputs leave before
+// the run that needs them still, so they travel while it computes. Outputs with the second factor
+// (the gradients of keys and values) are brought up to date by each run and come home behind the
+// last.
 //
 //   r = 0:   q k v     -> out            q[i] with k[i]
 //   shift    k v       -> k' v'
@@ -28,7 +29,8 @@ std::vector<std::size_t> moving(const std::vector<std::vector<Factors::DimFactor
   return found;
 }
 
-std::vector<SlotId> chosen(const std::vector<SlotId>& slots, const std::vector<std::size_t>& which) {
+std::vector<SlotId> chosen(const std::vector<SlotId>& slots,
+                           const std::vector<std::size_t>& which) {
   std::vector<SlotId> result;
   for (const std::size_t i : which) {
     result.push_back(slots[i]);

@@ -43,8 +43,7 @@ void wait_in_segment(const StageProgram& stage, std::vector<Instruction>& list,
     const std::set<SlotId> read = storages_of(stage, i.reads);
     const std::set<SlotId> written = storages_of(stage, i.writes);
     std::erase_if(pending, [&](const Pending& p) {
-      const bool meets =
-          meet(read, p.written) || meet(written, p.written) || meet(written, p.read);
+      const bool meets = meet(read, p.written) || meet(written, p.written) || meet(written, p.read);
       const bool same_lane = i.opcode == Opcode::collective && p.opcode == Opcode::collective;
       if (!meets || same_lane) {
         return false;
@@ -53,8 +52,7 @@ void wait_in_segment(const StageProgram& stage, std::vector<Instruction>& list,
       return true;
     });
     if (i.opcode == Opcode::collective || i.opcode == Opcode::recv) {
-      pending.push_back(
-          {.opcode = i.opcode, .writes = i.writes, .read = read, .written = written});
+      pending.push_back({.opcode = i.opcode, .writes = i.writes, .read = read, .written = written});
     }
     out.push_back(std::move(i));
   }

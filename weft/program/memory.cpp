@@ -99,8 +99,8 @@ class MemoryWalk {
     if (op.workspace == nullptr) {
       return 0;
     }
-    return op.workspace(local_call(
-        graph_, i, [&](SlotId slot) { return slot_type(stage_, slot, at_, samples); }));
+    return op.workspace(
+        local_call(graph_, i, [&](SlotId slot) { return slot_type(stage_, slot, at_, samples); }));
   }
 
   std::int64_t extra(const Instruction& i, int micro_batch) {

@@ -170,9 +170,9 @@ class Propagation {
     split_experts(node, factors, splits);
     if (cp_ >= 0 && node.op == "attention") {
       splits[cp_] = split_factor(options_.attention == "ulysses" ? 'h' : 's');
-      splits[cp_].ring = options_.attention == "ring" && factors.ring_stays >= 0 &&
-                         factors.factors[factors.ring_stays].size ==
-                             factors.factors[factors.ring_moves].size;
+      splits[cp_].ring =
+          options_.attention == "ring" && factors.ring_stays >= 0 &&
+          factors.factors[factors.ring_stays].size == factors.factors[factors.ring_moves].size;
     }
     const std::string why_not = obstacle(node, factors, letter);
     if (!why_not.empty()) {
@@ -231,7 +231,8 @@ class Propagation {
     if (node.op == "attention") {
       const std::int64_t heads = factors.factors[find_factor(factors, 'h')].size.size;
       const std::int64_t groups = tp_ >= 0 ? mesh_.axes[tp_].size : 1;
-      const std::int64_t parts = groups * (cp_ >= 0 && options_.attention == "ulysses" ? mesh_.axes[cp_].size : 1);
+      const std::int64_t parts =
+          groups * (cp_ >= 0 && options_.attention == "ulysses" ? mesh_.axes[cp_].size : 1);
       return heads % parts == 0 ? std::string()
                                 : fmt::format("{} does not divide the {} heads of {}",
                                               parts == groups ? fmt::format("tp={}", parts)

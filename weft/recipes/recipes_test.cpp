@@ -10,9 +10,9 @@
 #include <set>
 
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 #include "weft/recipes/node_rules.h"
 #include "weft/recipes/split_layers.h"
-#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 namespace {

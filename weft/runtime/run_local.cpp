@@ -223,14 +223,14 @@ PreparedCompute& Executor::Impl::prepare_compute(const IssuedInstruction& issued
     return it->second;
   }
   const Node& node = graph.nodes[i.node];
-  const OpCall call = local_call(
-      graph, i, [&](SlotId slot) { return local_type_of(slot, issued.micro_batch); });
+  const OpCall call =
+      local_call(graph, i, [&](SlotId slot) { return local_type_of(slot, issued.micro_batch); });
   KernelEnv env;
   env.seed = seed;
   const Node& drawn_by = node.forward >= 0 ? graph.nodes[node.forward] : node;
   env.node = static_cast<std::uint32_t>(hash_text(drawn_by.name));
-  const std::vector<SlotId> inputs(i.reads.begin(),
-                                   i.reads.begin() + static_cast<std::ptrdiff_t>(call.inputs.size()));
+  const std::vector<SlotId> inputs(
+      i.reads.begin(), i.reads.begin() + static_cast<std::ptrdiff_t>(call.inputs.size()));
   for (const SlotId slot : inputs) {
     const Slot& s = stage->slots[slot];
     env.inputs.push_back(local_region(slot, issued.micro_batch));

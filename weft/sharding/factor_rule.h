@@ -16,12 +16,13 @@ namespace weft {
 ///                                            only the major one can be split
 ///   nll         "b s, b s, b s, -> "         a scalar has no letters
 ///
-/// An output that lacks a split letter is a partial sum over it, or what `reductions` says for it. A letter in `whole` must not be
-/// split. `linear` lists sets of inputs in which the op is linear: if all inputs of a set are
-/// partial sums and the others whole, so is every output. "1" stands for a dim of length one that
-/// belongs to no factor. `ring` names two factors of the same length, such as the queries and keys
-/// of attention, that may be split together: what has the second one then goes round the devices of
-/// the axis, and the op runs once for each part of it (docs/spec/sharding.md, "rings").
+/// An output that lacks a split letter is a partial sum over it, or what `reductions` says for it.
+/// A letter in `whole` must not be split. `linear` lists sets of inputs in which the op is linear:
+/// if all inputs of a set are partial sums and the others whole, so is every output. "1" stands for
+/// a dim of length one that belongs to no factor. `ring` names two factors of the same length, such
+/// as the queries and keys of attention, that may be split together: what has the second one then
+/// goes round the devices of the axis, and the op runs once for each part of it
+/// (docs/spec/sharding.md, "rings").
 struct FactorRule {
   std::string dims;
   std::string whole = {};

@@ -32,8 +32,8 @@ TEST(Placement, TextFormGoesBothWays) {
 }
 
 TEST(Placement, BadTextIsRefused) {
-  for (const char* text : {"X", "S", "Sx", "S0/", "S0/0", "S-1", "S0:", "S0:0:0", "S0x", "RR", "S0@", "S0@x",
-                           "S0:9999999999", "S99999999999999999999", "S70"}) {
+  for (const char* text : {"X", "S", "Sx", "S0/", "S0/0", "S-1", "S0:", "S0:0:0", "S0x", "RR",
+                           "S0@", "S0@x", "S0:9999999999", "S99999999999999999999", "S70"}) {
     EXPECT_THROW(static_cast<void>(parse_placements(text)), Error) << text;
   }
 }

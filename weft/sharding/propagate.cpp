@@ -105,7 +105,8 @@ AxisPlacement place_axis(const Factors& factors, const Split& split, bool uneven
                   .uneven = uneven};
     Cut moving = cut;  // in a ring
     moving.factor = factors.ring_moves;
-    const auto place = [&](const std::vector<Factors::DimFactors>& operand, const Placement& without) {
+    const auto place = [&](const std::vector<Factors::DimFactors>& operand,
+                           const Placement& without) {
       const bool moves = split.ring && dim_with(operand, factors.ring_moves) >= 0;
       return placement_of(factors, operand, moves ? moving : cut, without);
     };

@@ -68,10 +68,10 @@ TEST(PlaceNode, AnOutputWithoutTheLetterIsAPartialSum) {
 }
 
 Factors attention(int keys) {
-  return lay_out({.dims = "b s h d, b t h d, b t h d -> b s h d, b h s", .whole = "td", .ring = "st"},
-                 {tensor({kBatch, 16, 4, 8}), tensor({kBatch, keys, 4, 8}),
-                  tensor({kBatch, keys, 4, 8})},
-                 {tensor({kBatch, 16, 4, 8}), tensor({kBatch, 4, 16})});
+  return lay_out(
+      {.dims = "b s h d, b t h d, b t h d -> b s h d, b h s", .whole = "td", .ring = "st"},
+      {tensor({kBatch, 16, 4, 8}), tensor({kBatch, keys, 4, 8}), tensor({kBatch, keys, 4, 8})},
+      {tensor({kBatch, 16, 4, 8}), tensor({kBatch, 4, 16})});
 }
 
 TEST(PlaceNode, ARingSplitsBothItsFactors) {

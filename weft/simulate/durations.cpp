@@ -52,8 +52,7 @@ double compute_seconds(const SimulateInput& in, DeviceId device, const Instructi
   if (gives_views(op, instruction.writes.size())) {
     return 0;
   }
-  const OpCall call =
-      local_call(in.graph, instruction, [&](SlotId slot) { return types(slot); });
+  const OpCall call = local_call(in.graph, instruction, [&](SlotId slot) { return types(slot); });
   return in.cost.kernel_seconds(device, kernel_work(op, call));
 }
 

@@ -12,7 +12,8 @@ namespace weft {
 ///   run     the device computes for `seconds`
 ///   join    puts the exchange at the end of one of its lanes; the device does not stop
 ///   arrive  tells the exchange that the device is there; the device does not stop
-///   wait    the device stops until the exchange has ended; with `host_s` above 0 its host does too,
+///   wait    the device stops until the exchange has ended; with `host_s` above 0 its host does
+///   too,
 ///           and needs so long to go on
 ///
 /// A host issues runs ahead of its device: it needs `issue_s` for a run, and the device cannot end

@@ -142,8 +142,7 @@ void add_busy(const SimulateInput& in, const CompiledProgram& compiled, const Pl
     const PlayedDevice& who = compiled.devices[d];
     const std::vector<DeviceId>& devices = in.program.stages[who.stage].mesh.devices;
     timeline.compute_s[devices[who.position]] = played.busy_s[d];
-    const bool folded = compiled.classes[who.stage].representative.size() == 1;
-    if (folded && who.position == 0) {
+    if (compiled.folded[who.stage]) {
       for (const DeviceId device : devices) {
         timeline.compute_s[device] = played.busy_s[d];
       }
