@@ -56,6 +56,7 @@ class StageEmitter {
   void emit_terms(const Node& node);
   void emit_accumulate(ValueId term);
   void emit_gradients(bool (*wanted)(const Lowering&, NodeId));
+  void receive_for_weights();
   void find_recomputed();
 
   // emit_ring.cpp
