@@ -3,7 +3,8 @@
 //   k * the cost model's seconds of the kernel on the device         (Emulation::cost)
 //   k * processor time here * peak of a core here / peak of device   (Emulation::cpu_time)
 //
-// and a meeting moves it to the meeting's end, if that is later. A meeting takes k times the cost
+// but a kernel begins no earlier than the device's host has issued it, which takes k issue times for
+// each; and a meeting moves it to the meeting's end, if that is later. A meeting takes k times the cost
 // model's seconds on idle links, and fills of each link meanwhile what the cost model's flows carry
 // over it, over bandwidth and time.
 
@@ -60,12 +61,14 @@ EmulatedDevice::EmulatedDevice(const EmulationSpec& spec)
     collective_bytes_.push_back(durations.collective_bytes[variant][i]);
   }
   const Cluster& cluster = spec_.cluster;
+  issue_s_ = cluster.types[cluster.devices[spec_.device].type].issue_s;
   cpu_factor_ = large_matmul_speed(cluster.types[0]) /
                 large_matmul_speed(cluster.types[cluster.devices[spec_.device].type]);
 }
 
 void EmulatedDevice::begin_step() {
   clock_s_ = wall_s();
+  host_s_ = clock_s_;
   ++step_;
   over_all_ = 0;
   std::ranges::fill(summed_, 0);
@@ -84,7 +87,13 @@ double EmulatedDevice::seconds_of(int place, double cpu_s) {
 }
 
 void EmulatedDevice::computed(int place, double cpu_s) {
-  clock_s_ += spec_.slow_down * seconds_of(place, cpu_s);
+  const double k = spec_.slow_down;
+  const double seconds = seconds_of(place, cpu_s);
+  if (seconds > 0 && issue_s_ > 0) {
+    clock_s_ = std::max(clock_s_, host_s_ + k * issue_s_);
+    host_s_ += k * issue_s_;
+  }
+  clock_s_ += k * seconds;
   if (clock_s_ > wall_s() + kShortSleep_s) {
     pause();
   }

@@ -65,7 +65,9 @@ class EmulatedDevice {
   double cpu_factor_ = 1;                 // emulated seconds for one of processor time
   std::vector<char> summed_;              // by slot: something was accumulated there in this step
   Board board_;
+  double issue_s_ = 0;
   double clock_s_ = 0;
+  double host_s_ = 0;  // when the device's host has issued all kernels so far
   std::int64_t step_ = 0;
   int over_all_ = 0;  // collectives over all devices in this step
 };

@@ -268,9 +268,11 @@ PeerWatch::PeerWatch(const PeerWatchSpec& spec, const Activity& activity, OnEnd 
     : impl_(std::make_unique<Impl>(spec, activity, std::move(on_end))) {
   Impl& x = *impl_;
   x.pulses.resize(static_cast<std::size_t>(spec.world));
-  for (std::size_t r = 0; r < x.pulses.size(); ++r) {
-    x.pulses[r].heard = Clock::now() + std::chrono::seconds(static_cast<int>(kConnectTimeout));
-    x.pulses[r].ended = false;
+  // Rank 0 gives the others time to connect; to them it has spoken as soon as they are.
+  const std::chrono::seconds grace(spec.rank == 0 ? static_cast<int>(kConnectTimeout) : 0);
+  for (Pulse& pulse : x.pulses) {
+    pulse.heard = Clock::now() + grace;
+    pulse.ended = false;
   }
   if (spec.rank == 0) {
     for (int r = 0; r < spec.world; ++r) {
