@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds weft and runs all tests: everything in a release build, then what needs no libtorch
-# again with address and undefined-behaviour sanitizers. Fails if any test fails.
+# Installs what is missing, builds weft and runs all tests: unit and property tests with address and undefined-behaviour
+# sanitizers, everything else in a release build. Fails if any test fails.
 #
 # WEFT_REFERENCE_DATA: the folder with reference data. Tests that need it are skipped without it; the last lines say how
 # many were.
@@ -34,12 +34,12 @@ run_tests() {  # <preset> <further options of ctest...>
 tools/install_packages.sh
 
 cmake --preset release
-cmake --build --preset release --parallel "$jobs"
-run_tests release --label-exclude bench
+cmake --build --preset release --parallel "$jobs" --target system_programs
+run_tests release --label-exclude 'bench|unit|property'
 
 cmake --preset dev -DWEFT_TORCH=OFF -DCMAKE_CXX_FLAGS_DEBUG=-g1  # lines are enough for reports
 cmake --build --preset dev --parallel "$jobs" --target test_programs
-run_tests dev --label-regex 'unit|property|lint'
+run_tests dev --label-regex 'unit|property'
 
 echo
 echo "reference data: ${WEFT_REFERENCE_DATA:-none (set WEFT_REFERENCE_DATA)}"

@@ -9,14 +9,16 @@
 
 namespace weft {
 
-Evaluation::Evaluation(const WorkerJob& job, const Executor& training, Communicator& communicator)
+Evaluation::Evaluation(const WorkerJob& job, const Executor& training, Communicator& communicator,
+                       Activity* activity)
     : job_(job),
       executor_({.program = job.evaluation.value().program,
                  .graph = job.evaluation.value().graph,
                  .ops = job.ops,
                  .devices = job.devices,
                  .seed = job.plan.seed,
-                 .shares = &training},
+                 .shares = &training,
+                 .activity = activity},
                 communicator) {
 }
 

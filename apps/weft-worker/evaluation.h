@@ -21,7 +21,8 @@ struct EvaluationResult {
 class Evaluation {
  public:
   /// Connects groups: all ranks make theirs at the same time. `job.evaluation` must be there.
-  Evaluation(const WorkerJob& job, const Executor& training, Communicator& communicator);
+  Evaluation(const WorkerJob& job, const Executor& training, Communicator& communicator,
+             Activity* activity);
 
   /// The held-out samples in batches of the plan's size, at most `most` of them (0: all). All ranks
   /// call it together.

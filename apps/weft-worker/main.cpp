@@ -10,12 +10,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "measure.h"
 #include "options.h"
 #include "trainer.h"
 #include "weft/base/error.h"
-#include "weft/launch/reporter.h"
+#include "weft/launch/pulse.h"
 #include "weft/runtime/communicator.h"
 #include "weft/runtime/job_place.h"
+#include "weft/store/checkpoint_folder.h"
 
 namespace weft {
 namespace {
@@ -37,6 +39,7 @@ void listen_to_signals() {
     }
   }).detach();
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write, not a death
 }
 
 int exit_code(Blame blame) {
@@ -54,7 +57,7 @@ int exit_code(Blame blame) {
 }
 
 void add_options(CLI::App& app, WorkerOptions& o) {
-  app.add_option("PLAN", o.plan, "plan file")->required();
+  app.add_option("PLAN", o.plan, "plan file");
   app.add_option("--data", o.data,
                  "text:FILE, tokens:FILE, mnist:DIR, cifar10:DIR, images:FILE,LABELS or synthetic");
   app.add_option("--tokenizer", o.tokenizer, "tokenizer.json for text; without it, bytes");
@@ -74,7 +77,15 @@ void add_options(CLI::App& app, WorkerOptions& o) {
   app.add_option("--resume", o.resume, "checkpoint, or a folder of them");
   app.add_option("--dump", o.dump, "folder for losses, gradients and parameters of the last step");
   app.add_option("--trace", o.trace, "Chrome trace of the last step");
+  app.add_option("--board", o.board, "file where the ranks of an emulated cluster meet");
+  app.add_option("--slow-down", o.slow_down,
+                 "how many times slower an emulated cluster runs; 0: as this machine needs");
+  app.add_option("--measure", o.measure_s,
+                 "instead of training: measure links, copies and the disk for so many seconds");
+  app.add_option("--measure-folder", o.measure_folder, "on the disk to measure");
   app.add_option("--threads", o.threads, "threads of this rank");
+  app.add_option("--patience", o.patience_s,
+                 "seconds without a sign of life until a rank counts as hung");
   app.add_option("--timeout", o.timeout_s, "seconds until an operation with other ranks fails");
 }
 
@@ -83,31 +94,84 @@ std::optional<std::string> environment(const std::string& name) {
   return text == nullptr || *text == '\0' ? std::nullopt : std::optional<std::string>(text);
 }
 
-void run(const WorkerOptions& options, const Reporter& reporter) {
-  const JobPlace place = place_in_job(environment);
-  reporter.send({{"type", "hello"}, {"rank", place.rendezvous.rank}, {"pid", ::getpid()}});
-  const std::jthread heart([&reporter](const std::stop_token& end) {
-    for (int tenths = 0; !end.stop_requested(); ++tenths) {
-      if (tenths % 10 == 0) {
-        reporter.send({{"type", "heartbeat"}});
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+// Threads may still wait for peers that are gone, so a failed worker ends without unwinding them.
+[[noreturn]] void end_with(const WorkerContext& context, const WorkerOptions& options,
+                           const std::string& message, int code, bool consequence) {
+  if (context.reporter.connected()) {
+    context.reporter.send({{"type", "error"},
+                           {"message", message},
+                           {"exit_code", code},
+                           {"consequence", consequence}});
+    std::_Exit(code);
+  }
+  std::fprintf(stderr, "weft-worker: %s\n", message.c_str());
+  if (context.watch) {
+    const std::string cause = context.watch->fail(message, consequence);
+    if (cause != message) {
+      std::fprintf(stderr, "weft-worker: the job ends: %s\n", cause.c_str());
     }
-  });
-  const WorkerJob job = prepare_job(options, place.rendezvous.world);
-  train(options, place, job, reporter, stop_requested);
+  }
+  std::fflush(stderr);
+  remove_unfinished(options.save);  // a launcher does it for its workers
+  std::_Exit(code);
 }
 
-// Threads may still wait for peers that are gone, so a failed worker ends without unwinding them.
-[[noreturn]] void end_with(const Reporter& reporter, const std::string& message, int code,
-                           bool consequence) {
-  reporter.send(
-      {{"type", "error"}, {"message", message}, {"exit_code", code}, {"consequence", consequence}});
-  if (!reporter.connected()) {
-    std::fprintf(stderr, "weft-worker: %s\n", message.c_str());
-    std::fflush(stderr);
+[[noreturn]] void end_with(const WorkerContext& context, const WorkerOptions& options,
+                           const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const PeerError& error) {
+    end_with(context, options, error.what(), 1, true);
+  } catch (const Error& error) {
+    end_with(context, options, error.what(), exit_code(error.blame()), false);
+  } catch (const std::exception& error) {
+    end_with(context, options, fmt::format("bug in weft: {}", error.what()), 70, false);
   }
-  std::_Exit(code);
+}
+
+// The launcher hears of this worker from a thread that does nothing else.
+std::jthread start_heart(const WorkerContext& context) {
+  if (!context.reporter.connected()) {
+    return {};
+  }
+  return std::jthread([&context](const std::stop_token& end) {
+    raise_own_priority();
+    PulseSampler sampler(context.activity);
+    while (!end.stop_requested()) {
+      const Heartbeat beat = sampler.sample();
+      context.reporter.send({{"type", "heartbeat"}, {"works", beat.works}, {"waits", beat.waits}});
+      std::this_thread::sleep_for(kBeatEvery);
+    }
+  });
+}
+
+void run(const WorkerOptions& options, WorkerContext& context) {
+  const JobPlace place = place_in_job(environment);
+  const int rank = place.rendezvous.rank;
+  context.reporter.send({{"type", "hello"}, {"rank", rank}, {"pid", ::getpid()}});
+  context.activity.enter("start: reading the plan");
+  context.fault = Fault::from_environment(rank);
+  context.on_end = [&options](const std::string& cause) {
+    std::fprintf(stderr, "weft-worker: the job ends: %s\n", cause.c_str());
+    std::fflush(stderr);
+    remove_unfinished(options.save);
+    std::_Exit(1);
+  };
+  const std::jthread heart = start_heart(context);
+  try {
+    if (context.fault) {
+      context.fault->at(0, "start");
+    }
+  } catch (const Error& error) {
+    throw Error(error.blame(), fmt::format("rank {}, start: {}", rank, error.what()));
+  }
+  if (options.measure_s > 0) {
+    measure(options, place, context.reporter, stop_requested);
+    return;
+  }
+  require(!options.plan.empty(), "a plan file is needed");
+  const WorkerJob job = prepare_job(options, place.rendezvous.world);
+  train(options, place, job, context, stop_requested);
 }
 
 }  // namespace
@@ -120,15 +184,14 @@ int main(int argc, char** argv) {
   CLI::App app("One rank of a weft training job.");
   add_options(app, options);
   CLI11_PARSE(app, argc, argv);
-  const Reporter reporter;
+  WorkerContext context;
+  context.on_failure = [&](const std::exception_ptr& failure) {
+    end_with(context, options, failure);
+  };
   try {
-    run(options, reporter);
-  } catch (const PeerError& error) {
-    end_with(reporter, error.what(), 1, true);
-  } catch (const Error& error) {
-    end_with(reporter, error.what(), exit_code(error.blame()), false);
-  } catch (const std::exception& error) {
-    end_with(reporter, fmt::format("bug in weft: {}", error.what()), 70, false);
+    run(options, context);
+  } catch (...) {
+    end_with(context, options, std::current_exception());
   }
   return 0;
 }

@@ -23,8 +23,13 @@ struct WorkerOptions {
   std::string resume;
   std::string dump;
   std::string trace;
-  int threads = 0;  // 0: OMP_NUM_THREADS, else this host's cores divided among its ranks
+  std::string board;           // file where the devices of an emulated cluster meet
+  double slow_down = 0;        // of an emulated cluster; 0: as much as this machine needs
+  double measure_s = 0;        // measure links and disk for so long instead of training
+  std::string measure_folder;  // on the disk to measure
+  int threads = 0;             // 0: OMP_NUM_THREADS, else this host's cores divided among its ranks
   double timeout_s = 300;
+  double patience_s = 6;  // without a sign of life of a peer; where no launcher watches
 };
 
 }  // namespace weft

@@ -51,7 +51,8 @@ void add(Timeline& all, const json& part) {
 
 }  // namespace
 
-void write_trace(const std::string& path, const Timeline& mine, Communicator& communicator) {
+void write_trace(const std::string& path, const Timeline& mine, const Plan& plan,
+                 Communicator& communicator) {
   write_file(part_path(path, communicator.rank()), to_json(mine).dump());
   communicator.barrier();
   if (communicator.rank() == 0) {
@@ -63,7 +64,7 @@ void write_trace(const std::string& path, const Timeline& mine, Communicator& co
     std::ranges::stable_sort(all.events, [](const Event& a, const Event& b) {
       return std::tuple(a.start_s, a.device, a.lane) < std::tuple(b.start_s, b.device, b.lane);
     });
-    write_file(path, chrome_trace(all));
+    write_file(path, chrome_trace(all, format_plan(plan)));
   }
 }
 

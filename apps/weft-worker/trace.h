@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "weft/plan/plan.h"
 #include "weft/timeline/timeline.h"
 
 namespace weft {
@@ -10,6 +11,7 @@ class Communicator;
 
 /// Brings the timelines of all ranks together and writes a Chrome trace. All ranks call it with the
 /// same path, in a folder that all can write; times count from each rank's own start of the step.
-void write_trace(const std::string& path, const Timeline& mine, Communicator& communicator);
+void write_trace(const std::string& path, const Timeline& mine, const Plan& plan,
+                 Communicator& communicator);
 
 }  // namespace weft

@@ -9,13 +9,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <thread>
 
 #include "evaluation.h"
 #include "initial_values.h"
+#include "saver.h"
 #include "trace.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/emulate/device.h"
+#include "weft/emulate/slow_down.h"
+#include "weft/launch/line_socket.h"
 #include "weft/runtime/allocator.h"
 #include "weft/runtime/checkpoint.h"
 #include "weft/runtime/communicator.h"
@@ -39,29 +44,72 @@ int thread_count(const WorkerOptions& options, const JobPlace& place) {
   return asked > 0 ? asked : std::max(1, cores / std::max(1, place.local_world));
 }
 
+/// Says in front of an error whose it is and what was going on.
+template <typename Function>
+auto at_place(int rank, const char* what, const Function& function) {
+  try {
+    return function();
+  } catch (const PeerError& error) {
+    throw PeerError(fmt::format("rank {}, {}: {}", rank, what, error.what()));
+  } catch (const Error& error) {
+    throw Error(error.blame(), fmt::format("rank {}, {}: {}", rank, what, error.what()));
+  }
+}
+
+std::unique_ptr<EmulatedDevice> emulated_device(const WorkerOptions& options, const WorkerJob& job,
+                                                DeviceId device, Activity& activity) {
+  if (job.plan.cluster.emulation == Emulation::none) {
+    return nullptr;
+  }
+  require(
+      !options.board.empty(),
+      "{} is for an emulated cluster: run it with weft verify or weft train, or give all ranks, "
+      "which must be on one machine, the same file with --board FILE",
+      options.plan);
+  const double slow_down =
+      options.slow_down > 0 ? options.slow_down
+                            : needed_slow_down(job.program, job.graph, job.ops, job.plan.cluster);
+  return std::make_unique<EmulatedDevice>(EmulationSpec{.program = job.program,
+                                                        .graph = job.graph,
+                                                        .ops = job.ops,
+                                                        .cluster = job.plan.cluster,
+                                                        .device = device,
+                                                        .slow_down = slow_down,
+                                                        .board = options.board,
+                                                        .name = "training",
+                                                        .tick = [&activity] { activity.tick(); }});
+}
+
 /// One rank's training run.
 class Trainer {
  public:
   Trainer(const WorkerOptions& options, const JobPlace& place, const WorkerJob& job,
-          const Reporter& reporter)
+          WorkerContext& context)
       : options_(options),
         job_(job),
-        reporter_(reporter),
+        context_(context),
+        reporter_(context.reporter),
         device_(job.devices[place.rendezvous.rank]),
+        emulated_(emulated_device(options, job, device_, context.activity)),
         communicator_(rendezvous(options, place)),
+        watched_(watch_peers(place)),
         executor_({.program = job.program,
                    .graph = job.graph,
                    .ops = job.ops,
                    .devices = job.devices,
-                   .seed = job.plan.seed},
-                  communicator_) {
+                   .seed = job.plan.seed,
+                   .activity = &context.activity,
+                   .fault = context.fault.get(),
+                   .emulated = emulated_.get()},
+                  communicator_),
+        saver_(saver_spec(), communicator_) {
     rate_ = {.peak = options.learning_rate >= 0 ? options.learning_rate
                                                 : default_learning_rate(job.plan.optimizer.name),
              .schedule = options.schedule,
              .warmup = options.warmup,
              .steps = options.steps};
     if (job.evaluation) {
-      evaluation_.emplace(job, executor_, communicator_);
+      evaluation_.emplace(job, executor_, communicator_, &context.activity);
     }
   }
 
@@ -74,6 +122,7 @@ class Trainer {
         done_, std::max(done_, options_.steps));
     bool stopped = false;
     for (std::int64_t step = done_ + 1; step <= options_.steps && !stopped; ++step) {
+      context_.activity.enter(fmt::format("data of step {}", step));
       one_step(step, batches.next());
       done_ = step;
       if (evaluation_ && (step % options_.eval_every == 0 || step == options_.steps)) {
@@ -85,6 +134,7 @@ class Trainer {
         save();
       }
     }
+    saver_.finish();
     finish(stopped);
   }
 
@@ -95,8 +145,55 @@ class Trainer {
     return result;
   }
 
+  // Rank 0 listens; where, and the key, it tells the others by a sum in which they add nothing.
+  bool watch_peers(const JobPlace& place) {
+    if (reporter_.connected() || communicator_.world() == 1) {
+      return false;
+    }
+    PeerWatchSpec spec{.rank = communicator_.rank(),
+                       .world = communicator_.world(),
+                       .host = place.rendezvous.host};
+    spec.patience.silence_s = options_.patience_s;
+    spec.patience.stuck_s = options_.patience_s;
+    std::int64_t where[2] = {0, 0};
+    if (spec.rank == 0) {
+      const Listener listener = listen_at(spec.host);
+      spec.listener = listener.fd;
+      where[0] = listener.port;
+      where[1] = static_cast<std::int64_t>(std::random_device()());
+    }
+    communicator_.all_reduce(0, at::from_blob(where, {2}, at::TensorOptions(at::kLong)));
+    spec.port = static_cast<int>(where[0]);
+    spec.key = static_cast<std::uint64_t>(where[1]);
+    context_.watch = std::make_unique<PeerWatch>(spec, context_.activity, context_.on_end);
+    return true;
+  }
+
+  Saver::Spec saver_spec() {
+    return {.folder = options_.save,
+            .keep = options_.keep,
+            .add_files =
+                [this](const std::string& folder, std::int64_t step) {
+                  export_weights({folder, communicator_.world(), "", step}, job_.model, folder);
+                },
+            .on_saved =
+                [this](const std::string& checkpoint, std::int64_t step) {
+                  reporter_.send({{"type", "saved"}, {"step", step}, {"checkpoint", checkpoint}});
+                },
+            .activity = &context_.activity,
+            .fault = context_.fault.get()};
+  }
+
+  void note(const std::string& text) {
+    reporter_.send({{"type", "note"}, {"text", text}});
+    if (!reporter_.connected()) {
+      fmt::print(stderr, "weft-worker: {}\n", text);
+    }
+  }
+
   void begin() {
     if (options_.resume.empty()) {
+      context_.activity.enter("start: first values of parameters");
       executor_.initialise();
       load_initial_values(job_.model, job_.graph, executor_.stored());
       if (!options_.weights.empty()) {
@@ -104,7 +201,16 @@ class Trainer {
       }
       return;
     }
-    const std::string checkpoint = find_checkpoint(options_.resume);
+    at_place(communicator_.rank(), "load", [this] { load(); });
+  }
+
+  void load() {
+    // Ranks that have verified their share wait for the others.
+    context_.activity.enter(fmt::format("load: verifying {}", options_.resume), true);
+    const std::string checkpoint =
+        find_whole_checkpoint(options_.resume, communicator_, [this](const std::string& why) {
+          note(fmt::format("a damaged checkpoint is passed over: {}", why));
+        });
     const CheckpointInfo info = read_checkpoint_info(checkpoint);
     require(info.model_hash == job_.plan.model.hash, "{} was saved from another model: \"{}\"",
             checkpoint, info.model);
@@ -112,8 +218,15 @@ class Trainer {
         info.batch == job_.plan.batch,
         "{} was saved with batch {}; with batch {} the samples would not go on where they ended",
         checkpoint, info.batch, job_.plan.batch);
+    context_.activity.enter(fmt::format("load of {}", checkpoint));
+    if (context_.fault) {
+      context_.fault->at(info.step, "load");
+    }
     load_checkpoint(checkpoint, executor_.stored());
     done_ = info.step;
+    if (communicator_.rank() == 0) {
+      reporter_.send({{"type", "resumed"}, {"step", done_}, {"checkpoint", checkpoint}});
+    }
   }
 
   void one_step(std::int64_t step, const SampleBatch& batch) {
@@ -132,7 +245,7 @@ class Trainer {
     if (how.timeline) {
       result.timeline.peak_memory_bytes.resize(job_.plan.cluster.devices.size(), 0);
       result.timeline.peak_memory_bytes[device_] = result.peak_memory_bytes;
-      write_trace(options_.trace, result.timeline, communicator_);
+      write_trace(options_.trace, result.timeline, job_.plan, communicator_);
     }
   }
 
@@ -143,6 +256,10 @@ class Trainer {
                     {"samples", batch.samples},
                     {"tokens", batch.samples * job_.model.sequence},
                     {"peak_memory_bytes", result.peak_memory_bytes}};
+    if (emulated_) {
+      message["lag_seconds"] = result.lag_s;
+      message["slow_down"] = emulated_->slow_down();
+    }
     if (executor_.reports_loss()) {
       message["loss"] = *result.loss;
       losses_.push_back(*result.loss);
@@ -171,29 +288,26 @@ class Trainer {
     reporter_.send(message);
   }
 
-  // One rank that was asked to stop is enough; all learn of it at the end of the same step.
+  // One rank that was asked to stop is enough; all learn of it at the end of the same step. Who has
+  // written its part of a checkpoint is told along with it.
   bool agree_to_stop(const std::atomic<bool>& stop) {
-    std::int64_t wishes = stop ? 1 : 0;
-    communicator_.all_reduce(0, at::from_blob(&wishes, {1}, at::TensorOptions(at::kLong)));
-    return wishes > 0;
+    context_.activity.enter(fmt::format("end of step {}", done_), true);
+    const Saver::Votes mine = saver_.votes();
+    std::int64_t sums[3] = {stop ? 1 : 0, mine.written, mine.failed};
+    communicator_.all_reduce(0, at::from_blob(sums, {3}, at::TensorOptions(at::kLong)));
+    saver_.settle({.written = sums[1], .failed = sums[2]});
+    return sums[0] > 0;
   }
 
   void save() {
-    save_checkpoint(
-        options_.save,
-        {.step = done_,
-         .ranks = communicator_.world(),
-         .seed = job_.plan.seed,
-         .model = job_.plan.model.description,
-         .model_hash = job_.plan.model.hash,
-         .data = job_.data->description(),
-         .batch = job_.plan.batch},
-        executor_.stored(), communicator_, [this](const std::string& folder) {
-          export_weights({folder, communicator_.world(), "", done_}, job_.model, folder);
-        });
-    if (communicator_.rank() == 0 && options_.keep > 0) {
-      keep_newest_checkpoints(options_.save, options_.keep);
-    }
+    saver_.start({.step = done_,
+                  .ranks = communicator_.world(),
+                  .seed = job_.plan.seed,
+                  .model = job_.plan.model.description,
+                  .model_hash = job_.plan.model.hash,
+                  .data = job_.data->description(),
+                  .batch = job_.plan.batch},
+                 executor_.stored());
   }
 
   /// What tests compare with: parts of all ranks, and from rank 0 weights, gradients and inputs as
@@ -229,7 +343,11 @@ class Trainer {
     if (!options_.dump.empty()) {
       dump();
     }
+    context_.activity.enter("the end of the job", true);
     communicator_.barrier();
+    if (watched_) {
+      context_.watch->leave();
+    }
     json result = {{"type", "result"},
                    {"device", device_},
                    {"peak_memory_bytes", peak_bytes_},
@@ -244,10 +362,14 @@ class Trainer {
 
   const WorkerOptions& options_;
   const WorkerJob& job_;
+  WorkerContext& context_;
   const Reporter& reporter_;
   DeviceId device_;
+  std::unique_ptr<EmulatedDevice> emulated_;  // null: this rank is a device itself
   Communicator communicator_;
+  bool watched_ = false;  // before anything else that needs other ranks
   Executor executor_;
+  Saver saver_;
   std::optional<Evaluation> evaluation_;
   LearningRate rate_;
   std::int64_t done_ = 0;  // steps
@@ -261,7 +383,7 @@ class Trainer {
 }  // namespace
 
 void train(const WorkerOptions& options, const JobPlace& place, const WorkerJob& job,
-           const Reporter& reporter, const std::atomic<bool>& stop) {
+           WorkerContext& context, const std::atomic<bool>& stop) {
   // Threads that OpenMP starts later inherit the flush of denormals.
   at::globalContext().setFlushDenormal(true);
   at::set_num_threads(thread_count(options, place));
@@ -270,7 +392,15 @@ void train(const WorkerOptions& options, const JobPlace& place, const WorkerJob&
   if (device < job.plan.memory_budget_bytes.size()) {
     set_memory_budget(job.plan.memory_budget_bytes[device]);
   }
-  Trainer(options, place, job, reporter).run(stop);
+  context.activity.enter("start: meeting the other ranks", true);
+  const auto trainer = at_place(place.rendezvous.rank, "start", [&] {
+    return std::make_unique<Trainer>(options, place, job, context);
+  });
+  try {
+    trainer->run(stop);
+  } catch (...) {
+    context.on_failure(std::current_exception());
+  }
 }
 
 }  // namespace weft

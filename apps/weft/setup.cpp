@@ -79,6 +79,24 @@ Setup make_setup(const TaskOptions& options) {
   return make_setup(std::move(model), cluster, options);
 }
 
+void check_slow_down(double slow_down) {
+  require(slow_down == 0 || slow_down >= 1, "--slow-down {}: a number from 1; 0 leaves it to weft",
+          slow_down);
+}
+
+std::string emulation_text(double slow_down, double lag_s, double step_s) {
+  std::string text =
+      fmt::format("emulated on this machine: {}; times are those of the emulated devices\n",
+                  slow_down == 1 ? "in real time" : fmt::format("{:.4g} times slower", slow_down));
+  if (lag_s > 0.02 * step_s) {
+    text += fmt::format(
+        "this machine could not keep the pace: {:.0f} % of the step is its delay; give --slow-down "
+        "{:.2g} or more, or stop other work\n",
+        100 * lag_s / step_s, slow_down / std::max(0.1, 1 - lag_s / step_s) * 1.1);
+  }
+  return text;
+}
+
 Choice choose_plan_with_bar(const Setup& setup, const TaskOptions& options) {
   ProgressBar bar("planning", options.quiet);
   TaskOptions with_bar = options;

@@ -28,6 +28,13 @@ void add_output_options(CLI::App& command, TaskOptions& options);
 /// The model and the cluster that the options name, and what planning for them needs.
 [[nodiscard]] Setup make_setup(const TaskOptions& options);
 
+/// --slow-down of `verify` and `train`: 0, or from 1.
+inline constexpr const char* kSlowDownHelp =
+    "how many times slower than its devices an emulated cluster runs (as this machine needs)";
+void check_slow_down(double slow_down);
+/// What to say of an emulated run: its slow-down, and a warning where this machine was too slow.
+[[nodiscard]] std::string emulation_text(double slow_down, double lag_s, double step_s);
+
 /// `choose_plan` with a bar.
 [[nodiscard]] Choice choose_plan_with_bar(const Setup& setup, const TaskOptions& options);
 

@@ -117,7 +117,9 @@ Shrunk shrink_to_machine(const Plan& given) {
     use_model(plan, plan.model.description, plan.sequence);
   }
   const auto share = static_cast<std::int64_t>(machine_bytes() / static_cast<double>(processes));
-  plan.memory_budget_bytes.assign(plan.cluster.devices.size(), share);
+  if (plan.cluster.emulation == Emulation::none) {
+    plan.memory_budget_bytes.assign(plan.cluster.devices.size(), share);
+  }
   if (!too_large(plan, setup_of(plan))) {
     return result;
   }

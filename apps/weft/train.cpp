@@ -11,8 +11,7 @@
 #include "commands.h"
 #include "progress.h"
 #include "setup.h"
-#include "weft/api/train_options.h"
-#include "weft/api/workers.h"
+#include "weft/api/run_training.h"
 #include "weft/base/error.h"
 #include "weft/base/units.h"
 
@@ -60,6 +59,8 @@ class Progress {
       peak_[r] = std::max(peak_[r], report.peak_memory_bytes[r]);
     }
     last_step_ = report.step;
+    slow_down_ = report.slow_down;
+    lags_s_.push_back(report.lag_seconds);
     const std::int64_t units = plan_.sequence > 0 ? report.tokens : plan_.batch;
     const double rate = static_cast<double>(units) / report.seconds;
     if (log_.is_open()) {
@@ -105,6 +106,40 @@ class Progress {
     }
   }
 
+  void note(const std::string& text) {
+    bar_.wipe();
+    fmt::print(stderr, "weft: {}\n", text);
+  }
+
+  // A folder may hold several checkpoints: say which one it is.
+  void resumed(const CheckpointReport& report) {
+    if (!options_.task.quiet && !options_.task.json) {
+      bar_.wipe();
+      fmt::print(stderr, "going on from {}\n", report.checkpoint);
+    }
+  }
+
+  // Steps behind the checkpoint are done again and count once.
+  void restart(const RestartReport& report) {
+    note(report.cause);
+    note(fmt::format("restart {} of {} from {}", report.restart, options_.max_restarts,
+                     report.checkpoint.empty() ? "the beginning" : report.checkpoint));
+    const std::int64_t first = last_step_ - std::ssize(losses_) + 1;
+    const auto kept = static_cast<std::size_t>(
+        std::clamp<std::int64_t>(report.step + 1 - first, 0, std::ssize(losses_)));
+    losses_.resize(kept);
+    seconds_.resize(kept);
+    last_step_ = report.step;
+    std::erase_if(evaluations_, [&](const auto& e) { return e.at("step") > report.step; });
+    if (log_.is_open()) {
+      log_ << nlohmann::ordered_json{{"restart", report.restart},
+                                     {"from_step", report.step},
+                                     {"cause", report.cause}}
+                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+           << std::endl;
+    }
+  }
+
   [[nodiscard]] const std::vector<nlohmann::ordered_json>& evaluations() const {
     return evaluations_;
   }
@@ -113,6 +148,8 @@ class Progress {
   [[nodiscard]] const std::vector<std::int64_t>& peak() const { return peak_; }
   [[nodiscard]] std::int64_t last_step() const { return last_step_; }  // 0: none was done
   [[nodiscard]] const char* unit() const { return plan_.sequence > 0 ? "tokens" : "samples"; }
+  [[nodiscard]] double slow_down() const { return slow_down_; }
+  [[nodiscard]] double lag_s() const { return median_step_seconds(lags_s_); }
   void end() { bar_.wipe(); }
 
  private:
@@ -123,6 +160,8 @@ class Progress {
   std::int64_t last_step_ = 0;
   std::vector<double> seconds_;
   std::vector<double> losses_;
+  double slow_down_ = 1;
+  std::vector<double> lags_s_;
   std::vector<std::int64_t> peak_;
   std::vector<nlohmann::ordered_json> evaluations_;  // as in the log
 };
@@ -134,6 +173,9 @@ void print_end(const Candidate& c, const Progress& progress) {
              progress.losses().back(), progress.losses().size());
   fmt::print("step {} measured, {} predicted; {:.4g} {}/s\n", format_seconds(progress.median_s()),
              format_seconds(c.step_s), units / progress.median_s(), progress.unit());
+  if (c.plan.cluster.emulation != Emulation::none) {
+    fmt::print("{}", emulation_text(progress.slow_down(), progress.lag_s(), progress.median_s()));
+  }
   const std::vector<DeviceId> devices = used_devices(c.plan);
   for (std::size_t r = 0; r < devices.size() && r < progress.peak().size(); ++r) {
     fmt::print("device {}: peak memory {} measured, {} predicted, budget {}\n",
@@ -151,6 +193,9 @@ nlohmann::ordered_json end_json(const Candidate& c, const Progress& progress) {
       {"step_seconds", {{"predicted", c.step_s}, {"measured", progress.median_s()}}},
       {"peak_memory_bytes", {{"predicted", c.peak_memory_bytes}, {"measured", progress.peak()}}},
       {"recipe", c.recipe}};
+  if (c.plan.cluster.emulation != Emulation::none) {
+    json["emulation"] = {{"slow_down", progress.slow_down()}, {"lag_seconds", progress.lag_s()}};
+  }
   if (!progress.evaluations().empty()) {
     json["evaluations"] = progress.evaluations();
   }
@@ -172,6 +217,7 @@ void print_interrupted(const TrainCommand& options, const Progress& progress) {
 
 int train(const TrainCommand& options) {
   check_options(options);
+  check_slow_down(options.slow_down);
   Setup setup;
   Choice choice = choose(options, setup);
   if (options.eval_every > 0) {
@@ -183,9 +229,13 @@ int train(const TrainCommand& options) {
     std::fflush(stdout);
   }
   Progress progress(options, c.plan);
-  const JobResult result = run_workers(
-      c.plan, worker_arguments(options, c.plan), [&](const StepReport& r) { progress.step(r); },
-      [&](const EvaluationReport& r) { progress.evaluation(r); });
+  TrainingEvents events;
+  events.on_step = [&](const StepReport& r) { progress.step(r); };
+  events.on_evaluation = [&](const EvaluationReport& r) { progress.evaluation(r); };
+  events.on_note = [&](const std::string& text) { progress.note(text); };
+  events.on_resumed = [&](const CheckpointReport& r) { progress.resumed(r); };
+  events.on_restart = [&](const RestartReport& r) { progress.restart(r); };
+  const JobResult result = run_training(c.plan, options, events);
   progress.end();
   if (!result.ok) {
     fmt::print(stderr, "weft: {}\n", result.cause);
@@ -238,7 +288,13 @@ void add_train(CLI::App& app, Command& run) {
   command->add_option("--weights", options->weights,
                       "begin from these weights: a safetensors file or a folder with them");
   command->add_option("--resume", options->resume, "go on from a checkpoint, under any plan");
+  command->add_option("--max-restarts", options->max_restarts,
+                      "when a worker dies or hangs, go on from the last checkpoint of --save by "
+                      "itself, so many times at most (0)");
+  command->add_option("--patience", options->patience_s,
+                      "seconds without a sign of life until a worker counts as hung (6)");
   command->add_option("--log", options->log, "a JSON line a step");
+  command->add_option("--slow-down", options->slow_down, kSlowDownHelp);
   command->add_option("--trace", options->trace, "write a measured trace of the last step");
   command->callback([&run, options] {
     run = [options] {

@@ -28,6 +28,8 @@ struct VerifyOptions {
   std::string plan;
   std::string data = "synthetic";
   int steps = 5;
+  double slow_down = 0;
+  std::string trace;
 };
 
 struct Run {
@@ -35,22 +37,35 @@ struct Run {
   std::vector<double> seconds;
   std::vector<std::int64_t> peak_memory_bytes;  // by rank
   int ranks = 0;
+  double slow_down = 1;        // of an emulated cluster
+  std::vector<double> lags_s;  // by step
 };
 
-Run run_plan(const Plan& plan, const VerifyOptions& options, const std::string& dump) {
+Run run_plan(const Plan& plan, const VerifyOptions& options, const std::string& dump,
+             const std::string& trace) {
   Run run;
   run.ranks = static_cast<int>(used_devices(plan).size());
-  const std::vector<std::string> words = {
+  std::vector<std::string> words = {
       "--data", options.data, "--steps", fmt::format("{}", options.steps),
       "--lr",   "0.001",      "--dump",  dump};
-  const JobResult result = run_workers(plan, words, [&](const StepReport& report) {
-    run.losses.push_back(report.loss);
-    run.seconds.push_back(report.seconds);
-    run.peak_memory_bytes.resize(report.peak_memory_bytes.size(), 0);
-    for (std::size_t r = 0; r < run.peak_memory_bytes.size(); ++r) {
-      run.peak_memory_bytes[r] = std::max(run.peak_memory_bytes[r], report.peak_memory_bytes[r]);
-    }
-  });
+  if (options.slow_down > 0) {
+    words.insert(words.end(), {"--slow-down", fmt::format("{}", options.slow_down)});
+  }
+  if (!trace.empty()) {
+    words.insert(words.end(), {"--trace", trace});
+  }
+  const JobResult result =
+      run_workers(plan, words, {.on_step = [&](const StepReport& report) {
+                    run.losses.push_back(report.loss);
+                    run.seconds.push_back(report.seconds);
+                    run.slow_down = report.slow_down;
+                    run.lags_s.push_back(report.lag_seconds);
+                    run.peak_memory_bytes.resize(report.peak_memory_bytes.size(), 0);
+                    for (std::size_t r = 0; r < run.peak_memory_bytes.size(); ++r) {
+                      run.peak_memory_bytes[r] =
+                          std::max(run.peak_memory_bytes[r], report.peak_memory_bytes[r]);
+                    }
+                  }});
   if (!result.ok) {
     throw Error(Blame::environment, fmt::format("verify: {}", result.cause));
   }
@@ -147,6 +162,7 @@ Plan one_device(const Setup& setup, const Plan& plan) {
   RecipePlan made = recipe_plan(recipe, setup.task, setup.model.forward, setup.ops);
   require(made.plan.has_value(), "verify: {}", made.why_not);
   made.plan->micro_batches = plan.micro_batches;
+  made.plan->cluster.emulation = Emulation::none;  // it only gives the numbers to compare with
   return *made.plan;
 }
 
@@ -160,6 +176,7 @@ std::vector<std::int64_t> of_used(const Plan& plan, const std::vector<std::int64
 
 int verify(const VerifyOptions& options) {
   require(options.steps > 0, "--steps {}: at least one", options.steps);
+  check_slow_down(options.slow_down);
   const Plan given = read_plan(options.plan);
   const Shrunk shrunk = shrink_to_machine(given);
   const Plan& plan = shrunk.plan;
@@ -167,13 +184,13 @@ int verify(const VerifyOptions& options) {
   const Choice predicted = evaluate_plan(setup, plan);
   const TemporaryFolder ours;
   const TemporaryFolder reference;
-  const Run run = run_plan(plan, options, ours.path());
-  const Run single = run_plan(one_device(setup, plan), options, reference.path());
+  const Run run = run_plan(plan, options, ours.path(), options.trace);
+  const Run single = run_plan(one_device(setup, plan), options, reference.path(), "");
   const Comparison c = compare(run, ours.path(), single, reference.path(), plan.dtype);
   const auto predicted_bytes = of_used(plan, predicted.candidate.peak_memory_bytes);
   const double measured_s = median_step_seconds(run.seconds);
   if (options.output.json) {
-    const nlohmann::ordered_json json = {
+    nlohmann::ordered_json json = {
         {"equal", c.equal},
         {"loss_error", c.loss_error},
         {"gradient_error", {{"worst", c.worst_relative}, {"name", c.worst_name}}},
@@ -183,6 +200,10 @@ int verify(const VerifyOptions& options) {
         {"step_seconds", {{"predicted", predicted.candidate.step_s}, {"measured", measured_s}}},
         {"peak_memory_bytes",
          {{"predicted", predicted_bytes}, {"measured", run.peak_memory_bytes}}}};
+    if (plan.cluster.emulation != Emulation::none) {
+      json["emulation"] = {{"slow_down", run.slow_down},
+                           {"lag_seconds", median_step_seconds(run.lags_s)}};
+    }
     fmt::print("{}\n", json.dump(2));
   } else if (!options.output.quiet) {
     fmt::print("{}{}: {} steps on {} processes and on one\n", shrunk.note,
@@ -191,6 +212,11 @@ int verify(const VerifyOptions& options) {
                single.losses.back(), c.loss_error);
     fmt::print("gradients: {} tensors, the worst is {} with relative error {:.1e}\n", c.tensors,
                c.worst_name, c.worst_relative);
+    if (plan.cluster.emulation != Emulation::none) {
+      fmt::print("{}", emulation_text(run.slow_down, median_step_seconds(run.lags_s), measured_s));
+      fmt::print("step {} measured, {} predicted\n", format_seconds(measured_s),
+                 format_seconds(predicted.candidate.step_s));
+    }
     for (std::size_t r = 0; r < run.peak_memory_bytes.size(); ++r) {
       fmt::print("rank {}: peak memory {} measured, {} predicted\n", r,
                  format_bytes(static_cast<double>(run.peak_memory_bytes[r])),
@@ -209,6 +235,8 @@ void add_verify(CLI::App& app, Command& run) {
   command->add_option("plan", options->plan, "a plan file")->required();
   command->add_option("--steps", options->steps, "how many steps (5)");
   command->add_option("--data", options->data, "text:FILE, tokens:FILE.bin or synthetic");
+  command->add_option("--slow-down", options->slow_down, kSlowDownHelp);
+  command->add_option("--trace", options->trace, "write a measured trace of the last step");
   add_output_options(*command, options->output);
   command->callback([&run, options] { run = [options] { return verify(*options); }; });
 }

@@ -86,6 +86,24 @@ def dead_worker(folder):
         check(f"{recipe}: no process is left", len(pids) == 2 and not alive(pids.values()), alive(pids.values()))
 
 
+def hung_worker(folder):
+    """A stopped process says nothing; a stuck thread goes on breathing. A long kernel is neither."""
+    for kind in ("stop", "hang"):
+        mark = os.path.join(folder, kind)
+        env = dict(os.environ, WEFT_FAULT=f"{kind}@rank=1,step=3,phase=backward", WEFT_FAULT_MARK=mark)
+        done = run(*train_words(2, "dp=2", *LONG), env=env)
+        spent = time.time() - float(open(mark).read())
+        check(f"{kind}: noticed after {spent:.1f} s", done.returncode == 1 and spent < 10, done.stderr)
+        check(f"{kind}: rank and instruction are named", "(rank 1) hangs" in done.stderr and
+              "step 3, backward of micro-batch 0, " in done.stderr, done.stderr)
+    # Kernels of several seconds on rank 0; rank 1 waits for it all that time.
+    big = ["train", "mlp:layers=1,inputs=4096,hidden=4096", "--dtype", "f64", "--cluster", "local:2", "--recipe", "pp=2",
+           "--batch", "4096", "--data", "synthetic", "--steps", "1", "--patience", "2"]
+    begin = time.monotonic()
+    done = run(*big, timeout=600)
+    check(f"long kernels are no hang ({time.monotonic() - begin:.0f} s)", done.returncode == 0, done.stderr)
+
+
 def dead_launcher(folder):
     job = start(train_words(2, "dp=2", *LONG), os.path.join(folder, "launcher.jsonl"))
     pids = workers_of(job.pid)
@@ -164,6 +182,54 @@ def resume(folder):
     return middle
 
 
+def chain(folder):
+    """One training, carried on under four plans on 2, 2, 2 and 1 devices, has the losses of one that never stopped:
+    AdamW's moments, dropout, the learning rate and the order of the samples go on where they were."""
+    text = os.path.join(folder, "text")
+    with open(text, "w") as file:
+        file.write("".join(f"{i * i % 9973} bottles on the wall {i}\n" for i in range(3000)))
+    for dtype, bound in (("f64", 1e-9), ("f32", 1e-4)):
+        task = ["--batch", "8", "--data", "text:" + text, "--dtype", dtype, "--steps", "8", "--schedule", "cosine", "--lr",
+                "0.01", "--optimizer", "adamw", "-q"]
+        model = "gpt:layers=2,hidden=32,heads=4,vocab=256,seq=16,dropout=0.1"
+        log = os.path.join(folder, f"chain-{dtype}.jsonl")
+        must("train", model, "--cluster", "local:1", *task, "--log", log)
+        want, got, resume = losses(log), {}, []
+        for leg, (devices, recipe) in enumerate([(2, "dp=2"), (2, "tp=2"), (2, "pp=2,micro-batches=2"), (1, "")]):
+            saved = os.path.join(folder, f"chain-{dtype}-{leg}")
+            log = saved + ".jsonl"
+            must("train", model, "--cluster", f"local:{devices}", "--recipe", recipe, *task, *resume, "--save", saved,
+                 "--save-every", "2", "--log", log)
+            legs_own = losses(log)
+            got.update({step: legs_own[step] for step in (2 * leg + 1, 2 * leg + 2)})
+            resume = ["--resume", os.path.join(saved, f"step-{2 * leg + 2:08}")]
+        worst = max(abs(got[s] - want[s]) / abs(want[s]) for s in want)
+        check(f"{dtype}: dp=2, tp=2, pp=2, one device in turn: losses off by {worst:.1e}", len(got) == 8 and worst <= bound,
+              f"{got} {want}")
+
+
+def restarts(folder):
+    saved, log = os.path.join(folder, "restarts"), os.path.join(folder, "restarts.jsonl")
+    steps = ["--steps", "8", "--save", saved, "--save-every", "2", "--log", log]
+    must(*train_words(2, "dp=2", "--steps", "8", "--log", log, "-q"))
+    want = losses(log)
+    env = dict(os.environ, WEFT_FAULT="kill@rank=1,step=6,phase=forward")
+    done = run(*train_words(2, "dp=2", *steps, "--max-restarts", "2", "--json"), env=env)
+    with open(log) as file:
+        lines = [json.loads(line) for line in file]
+    check("a killed worker: goes on by itself", done.returncode == 0 and "SIGKILL" in done.stderr and
+          f"restart 1 of 2 from {saved}/step-0000000" in done.stderr, done.stderr)
+    check("the log says so", [line["restart"] for line in lines if "restart" in line] == [1], lines)
+    got = {line["step"]: line["loss"] for line in lines if "loss" in line}
+    check("with the same losses to the last bit", got == want, f"{got} {want}")
+    check("and the result counts every step once", done.returncode == 0 and
+          json.loads(done.stdout)["losses"] == list(want.values()), done.stdout)
+    done = run(*train_words(2, "dp=2", "--steps", "8", "--max-restarts", "1"), env=env)
+    check("without a checkpoint it begins anew", done.returncode == 0 and "from the beginning" in done.stderr, done.stderr)
+    done = run(*train_words(2, "dp=2", *steps, "--resume", os.path.join(folder, "nothing"), "--max-restarts", "3"))
+    check("wrong input is not tried again", done.returncode == 2 and "restart" not in done.stderr, done.stderr)
+
+
 def broken_checkpoint(middle):
     def attempt(what, *texts):
         done = run(*train_words(1, "", "--steps", "8", "--resume", middle))
@@ -240,10 +306,13 @@ def as_torchrun(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         dead_worker(folder)
+        hung_worker(folder)
         dead_launcher(folder)
         interrupted(folder)
         interrupted_early()
         broken_checkpoint(resume(folder))
+        chain(folder)
+        restarts(folder)
         budgets(folder)
         as_torchrun(folder)
     return summary()

@@ -15,6 +15,7 @@ from verified import is_planned, is_same, report
 BIN = sys.argv[1]
 GPT = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1,attn_dropout=0.1,tied=1"
 LLAMA = "llama:layers=4,hidden=32,heads=8,kv_heads=4,vocab=64,seq=16,ffn=64"
+WINDOW = LLAMA + ",window=5"
 MOE = "gpt:layers=2,hidden=32,heads=4,vocab=64,seq=16,experts=4,active=2,capacity=1.5,balance=0.01"
 T5 = "t5:layers=2,hidden=32,heads=4,vocab=64,seq=16"
 BERT = "bert:layers=4,hidden=32,heads=4,vocab=64,seq=16"
@@ -33,8 +34,9 @@ def ratios(axis, **texts):
     """Factors that are split along an axis get units and ratios: b=":3:1" makes "b" into "b:3:1"."""
     def change(plan):
         for split in splits(plan):
-            if split.get(axis) in texts:
-                split[axis] += texts[split[axis]]
+            letter, ring, word = split.get(axis, "").partition("@")
+            if letter in texts:
+                split[axis] = letter + texts[letter] + ring + word
     return change
 
 
@@ -84,6 +86,8 @@ CASES = [
     (GPT, 2, "tp=2,sp=1", None),
     (GPT, 2, "cp=2", None),
     (GPT, 2, "cp=2,attention=ulysses", None),
+    (GPT, 2, "cp=2,attention=ring", None),
+    (GPT, 3, "cp=3,attention=ring", ratios("cp", s=":2:0:1")),
     (MOE, 2, "dp=2,ep=2", None),
     (GPT, 2, "recompute=ops,dp=2", None),
     (GPT, 2, "dp=2", recompute("h.*/attn/*", "h.1")),
@@ -110,6 +114,11 @@ CASES = [
     (GPT, 4, "dp=2,pp=2,chunks=2,schedule=zb-v,zero=1", ratios("dp", b=":1:2")),
     (LLAMA, 8, "dp=2,tp=2,pp=2,sp=1,schedule=zb-h1,zero=1", None),
     (LLAMA, 4, "cp=4,zero=2", None),
+    (LLAMA, 4, "cp=4,attention=ring,zero=3,recompute=block", None),
+    (WINDOW, 4, "cp=4,attention=ring", None),
+    (BERT, 4, "cp=2,tp=2,sp=1,attention=ring", None),
+    (GPT, 8, "cp=2,tp=2,pp=2,attention=ring,schedule=zb-h1", None),
+    (MOE, 4, "dp=2,ep=2,cp=2,attention=ring", None),
     (LLAMA, 4, "cp=2,tp=2,attention=ulysses,recompute=block", None),
     (MOE, 4, "dp=2,ep=2,tp=2,zero=1", None),
     (MOE, 4, "dp=2,ep=2,pp=2,schedule=zb-h1", None),

@@ -102,20 +102,23 @@ Tensors gated(const OpCall& call, const Tensors& in) {
   return {value * in[1]};
 }
 
-Tensors cross_entropy(const OpCall& call, const Tensors& in) {
+// lse - score is the cross entropy of a row.
+Tensors label_scores(const OpCall& call, const Tensors& in) {
   const std::int64_t classes = in[0].size(-1);
   const double smoothing = has_attr(call.attrs, "smoothing") ? number(call, "smoothing") : 0.0;
-  const at::Tensor sum =
-      at::cross_entropy_loss(in[0].reshape({-1, classes}), in[1].flatten(), {}, at::Reduction::Sum,
-                             attr_int(call.attrs, "ignore"), smoothing);
-  return {sum * in[2], at::logsumexp(in[0], {-1})};
+  const std::int64_t ignore = attr_int(call.attrs, "ignore");
+  const at::Tensor rows = at::cross_entropy_loss(in[0].reshape({-1, classes}), in[1].flatten(), {},
+                                                 at::Reduction::None, ignore, smoothing)
+                              .view(in[1].sizes());
+  const at::Tensor lse = at::logsumexp(in[0], {-1});
+  return {lse, (lse - rows) * (in[1] != ignore)};
 }
 
 }  // namespace
 
 void add_attention_references(std::map<std::string, Reference>& table) {
   table["attention"] = attention;
-  table["cross_entropy"] = cross_entropy;
+  table["label_scores"] = label_scores;
   table["gated"] = gated;
   table["rms_norm"] = rms_norm;
   table["rotary"] = rotary;

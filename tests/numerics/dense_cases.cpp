@@ -119,20 +119,18 @@ void add_cross_entropy(std::vector<OpCase>& cases) {
     for (const std::int64_t ignore : {-100, 2}) {
       const Attrs attrs{{"ignore", ignore}};
       const std::string note = ignore == 2 ? "some labels are ignored" : "";
-      cases.push_back({.op = "cross_entropy",
-                       .inputs = {logits, ids(leading), f64({})},
-                       .attrs = attrs,
-                       .int_limit = 4,
-                       .note = note});
-      cases.push_back({.op = "cross_entropy_backward",
-                       .inputs = {f64({}), logits, ids(leading), f64({}), f64(leading)},
-                       .attrs = attrs,
-                       .int_limit = 4,
-                       .note = note});
+      const auto add = [&](const char* op, const TensorTypes& inputs) {
+        cases.push_back({.op = op, .inputs = inputs, .attrs = attrs, .int_limit = 4, .note = note});
+      };
+      const TensorType row = f64(leading);
+      add("label_scores", {logits, ids(leading)});
+      add("label_scores_backward", {row, row, logits, ids(leading), row});
+      add("nll", {row, row, ids(leading), f64({})});
+      add("nll_backward", {f64({}), ids(leading), f64({})});
     }
   }
-  cases.push_back({.op = "cross_entropy",
-                   .inputs = {f64({2, 1100}), ids({2}), f64({})},
+  cases.push_back({.op = "label_scores",
+                   .inputs = {f64({2, 1100}), ids({2})},
                    .attrs = {{"ignore", std::int64_t{-100}}},
                    .int_limit = 1100,
                    .note = "several runs of classes"});

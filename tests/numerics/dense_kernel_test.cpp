@@ -172,12 +172,12 @@ std::vector<OpCase> large_cases() {
        .inputs = {f32({8, 200, 130}), ids({8, 200})},
        .attrs = {{"rows", std::int64_t{90}}},
        .int_limit = 90},
-      {.op = "cross_entropy",
-       .inputs = {f32({8, 100, 777}), ids({8, 100}), f32({})},
+      {.op = "label_scores",
+       .inputs = {f32({8, 100, 777}), ids({8, 100})},
        .attrs = ignore,
        .int_limit = 777},
-      {.op = "cross_entropy_backward",
-       .inputs = {f32({}), f32({8, 100, 777}), ids({8, 100}), f32({}), f32({8, 100})},
+      {.op = "label_scores_backward",
+       .inputs = {f32({8, 100}), f32({8, 100}), f32({8, 100, 777}), ids({8, 100}), f32({8, 100})},
        .attrs = ignore,
        .int_limit = 777},
   };
@@ -282,8 +282,8 @@ void expect_refusal(const OpCase& c, const Tensors& inputs, const char* message)
 }
 
 TEST(DenseKernels, SayWhatTheyCannotDo) {
-  const OpCase loss{.op = "cross_entropy",
-                    .inputs = {f32({2, 3}), ids({2}), f32({})},
+  const OpCase loss{.op = "label_scores",
+                    .inputs = {f32({2, 3}), ids({2})},
                     .attrs = {{"ignore", std::int64_t{-100}}},
                     .int_limit = 3};
   Tensors inputs = inputs_of_case(loss);

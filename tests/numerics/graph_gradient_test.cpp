@@ -12,6 +12,7 @@
 #include "weft/base/hash.h"
 #include "weft/kernels/run_kernel.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 namespace {
@@ -69,8 +70,7 @@ class TinyModel {
   }
   void loss(ValueId logits, ValueId labels) {
     const ValueId inv_count = b_.input("inv_count", {{}, DType::f64});
-    b_.graph().loss = b_.emit("cross_entropy", {logits, labels, inv_count},
-                              {{"ignore", std::int64_t{-100}}}, "head/loss");
+    b_.graph().loss = ops::cross_entropy(b_, logits, labels, inv_count, "head/loss");
   }
   Builder& builder() { return b_; }
 

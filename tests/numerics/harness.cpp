@@ -210,13 +210,12 @@ double relative_error(const at::Tensor& actual, const at::Tensor& expected, doub
 }
 
 std::size_t differentiable_outputs(const OpCall& call, const std::string& op) {
-  return op == "split" ? call.outputs.size() : 1;
+  return op == "split" || op == "label_scores" ? call.outputs.size() : 1;
 }
 
 bool has_no_gradient(const OpCase& c, std::size_t input) {
-  return c.flat || !ops::is_floating(c.inputs[input].dtype) ||
-         (c.op == "cross_entropy" && input == 2) || (c.op == "balance_loss" && input > 0) ||
-         (c.op == "moe_route" && input == 1) ||
+  return c.flat || !ops::is_floating(c.inputs[input].dtype) || (c.op == "nll" && input == 3) ||
+         (c.op == "balance_loss" && input > 0) || (c.op == "moe_route" && input == 1) ||
          (c.op == "batch_norm_inference" && (input == 1 || input == 2));
 }
 

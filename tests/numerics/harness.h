@@ -59,7 +59,7 @@ class Threads {
 [[nodiscard]] std::size_t differentiable_outputs(const OpCall& call, const std::string& op);
 
 /// Inputs that gradients ignore: whole numbers, those of flat functions, and what is no function of
-/// parameters (cross_entropy's inv_count).
+/// parameters (inv_count of nll).
 [[nodiscard]] bool has_no_gradient(const OpCase& c, std::size_t input);
 
 /// Ops whose gradient is that of several nodes together, so that only a test of these can check it:

@@ -10,6 +10,7 @@
 #include "tests/numerics/harness.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 namespace {
@@ -56,8 +57,7 @@ Graph moe_model(const Routing& r, const OpTable& ops) {
   const ValueId mixed = b.emit("moe_combine", {down, route[1], route[2], route[0]}, {}, "mixed");
   const ValueId y = b.emit("add", {x, mixed});
   const ValueId head = b.emit("linear", {y, weight("head", {kClasses, kHidden})});
-  const ValueId entropy =
-      b.emit("cross_entropy", {head, labels, inv_count}, {{"ignore", std::int64_t{-100}}});
+  const ValueId entropy = ops::cross_entropy(b, head, labels, inv_count, "entropy");
   const ValueId balance =
       b.emit("balance_loss", {probs, route[3], share}, {{"weight", 0.1}, {"k", r.k}});
   graph.loss = b.emit("add", {entropy, balance}, {}, "total");

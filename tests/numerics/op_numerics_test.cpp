@@ -216,9 +216,10 @@ TEST(OpNumerics, KernelsInBf16EqualThoseInF64) {
     ran.insert(c.op);
   }
   for (const auto& [name, def] : ops) {
-    // Masters and what updates them are f32.
+    // Masters and what updates them are f32, and so are losses.
     const bool updates = (!def.aliases.empty() && def.aliases[0].in_place) ||
-                         name.starts_with("adafactor") || name == "clip_scale";
+                         name.starts_with("adafactor") || name == "clip_scale" ||
+                         name.starts_with("nll");
     EXPECT_TRUE(ran.contains(name) || updates || !takes_numbers.contains(name))
         << name << " was not run";
   }

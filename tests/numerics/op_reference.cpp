@@ -144,12 +144,9 @@ Tensors attention(const OpCall& call, const Tensors& in) {
   return {at::matmul(p, v).transpose(1, 2), at::logsumexp(scores, {-1})};
 }
 
-Tensors cross_entropy(const OpCall& call, const Tensors& in) {
-  const at::Tensor lse = at::logsumexp(in[0], {-1});
-  const at::Tensor used = in[1] != attr_int(call.attrs, "ignore");
-  const at::Tensor label = at::where(used, in[1], at::zeros_like(in[1]));
-  const at::Tensor chosen = at::gather(in[0], -1, label.unsqueeze(-1)).squeeze(-1);
-  return {((lse - chosen) * used).sum() * in[2], lse};
+Tensors nll(const OpCall& call, const Tensors& in) {
+  const at::Tensor used = in[2] != attr_int(call.attrs, "ignore");
+  return {((in[0] - in[1]) * used).sum() * in[3]};
 }
 
 using Table = References;
@@ -200,7 +197,7 @@ Table make_table() {
   table["layer_norm"] = layer_norm;
   table["softmax"] = softmax;
   table["attention"] = attention;
-  table["cross_entropy"] = cross_entropy;
+  table["nll"] = nll;
   add_generic_references(table);
   add_moe_references(table);
   add_vision_references(table);

@@ -10,6 +10,7 @@
 #include "weft/autodiff/differentiate.h"
 #include "weft/autodiff/evaluation.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 #include "weft/ops/verify.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
@@ -47,8 +48,7 @@ Graph model_with_statistic(const OpTable& ops, double dropout) {
   b.set_role(Role::forward);
   const ValueId dropped = dropout > 0 ? b.emit("dropout", {x}, {{"p", dropout}}, "drop") : x;
   const ValueId logits = b.emit("linear", {dropped, w}, {}, "linear");
-  graph.loss = b.emit("cross_entropy", {logits, labels, inv_count},
-                      {{"ignore", std::int64_t{-100}}}, "loss");
+  graph.loss = ops::cross_entropy(b, logits, labels, inv_count, "loss");
   return graph;
 }
 

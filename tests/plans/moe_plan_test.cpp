@@ -6,6 +6,7 @@
 #include "train.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 #include "weft/recipes/recipes.h"
 
 namespace weft {
@@ -34,8 +35,7 @@ class MoeModel {
     y = experts(y, "h.0");
     y = experts(y, "h.1");
     y = b_.emit("linear", {y, weight("head/w", {kClasses, kHidden})}, {}, "head/linear");
-    const ValueId entropy = b_.emit("cross_entropy", {y, labels, inv_count},
-                                    {{"ignore", std::int64_t{-100}}}, "head/entropy");
+    const ValueId entropy = ops::cross_entropy(b_, y, labels, inv_count, "head/entropy");
     graph_.loss = b_.emit("add", {entropy, balance_}, {}, "head/loss");
     return graph_;
   }

@@ -9,6 +9,7 @@
 #include "train.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 namespace {
@@ -62,8 +63,7 @@ class RandomModel {
     }
     const ValueId logits =
         b_.emit("linear", {x_, weight("head/w", {kClasses, kHidden})}, {}, "head/logits");
-    graph_.loss = b_.emit("cross_entropy", {logits, labels, inv_count},
-                          {{"ignore", std::int64_t{-100}}}, "head/loss");
+    graph_.loss = ops::cross_entropy(b_, logits, labels, inv_count, "head/loss");
     return graph_;
   }
 
@@ -150,7 +150,8 @@ std::vector<std::int64_t> random_ratios(Random& random, int parts) {
   return ratios;
 }
 
-std::string random_split(Random& random, const Factors& factors, int parts) {
+// `ring`: whether it may be one.
+std::string random_split(Random& random, const Factors& factors, int parts, bool ring) {
   std::vector<char> letters;
   for (std::size_t f = 0; f < factors.factors.size(); ++f) {
     if (is_splittable(factors, static_cast<int>(f))) {
@@ -164,6 +165,10 @@ std::string random_split(Random& random, const Factors& factors, int parts) {
   if (random.one_in(2)) {
     split.ratios = random_ratios(random, parts);
   }
+  const bool possible =
+      factors.ring_stays >= 0 &&
+      split.letter == factors.factors[static_cast<std::size_t>(factors.ring_stays)].letter;
+  split.ring = possible && ring && random.one_in(2);
   return format_split(split);
 }
 
@@ -174,7 +179,10 @@ StagePlan random_stage(Random& random, const Graph& forward, const OpTable& ops,
   for (const Node& node : forward.nodes) {
     NodeRule rule{.nodes = node.name, .split = {}};
     for (const Axis& axis : mesh.axes) {
-      const std::string text = random_split(random, factors_of(ops, forward, node), axis.size);
+      const bool ring = std::ranges::none_of(
+          rule.split, [](const auto& split) { return split.second.ends_with("@ring"); });
+      const std::string text =
+          random_split(random, factors_of(ops, forward, node), axis.size, ring);
       if (!text.empty()) {
         rule.split[axis.name] = text;
       }
@@ -256,7 +264,7 @@ Plan on_one_device(const Plan& plan, const Graph& forward) {
   return one;
 }
 
-constexpr unsigned kSeeds = 40;
+constexpr unsigned kSeeds = 60;
 
 struct Case {
   Graph forward;

@@ -130,10 +130,10 @@ TEST(Simulation, FoldedEqualsUnfolded) {
     const Timeline folded = simulate(program, p.training, p.ops, cost, {.events = false});
     const Timeline unfolded =
         simulate(program, p.training, p.ops, cost, {.events = false, .fold = false});
-    EXPECT_DOUBLE_EQ(folded.step_s, unfolded.step_s) << text;
+    EXPECT_NEAR(folded.step_s, unfolded.step_s, 1e-12 * unfolded.step_s) << text;
     EXPECT_EQ(folded.peak_memory_bytes, unfolded.peak_memory_bytes) << text;
     const Timeline events = simulate(program, p.training, p.ops, cost, {.events = true});
-    EXPECT_NEAR(events.step_s, folded.step_s, 1e-12) << text;
+    EXPECT_NEAR(events.step_s, folded.step_s, 1e-5 * folded.step_s) << text;
   }
 }
 

@@ -27,6 +27,8 @@ void check_options(const TrainOptions& options) {
   require(options.keep >= 0, "--keep {}: a number of checkpoints", options.keep);
   require(options.weights.empty() || options.resume.empty(),
           "--weights begins anew and --resume goes on: give one of them");
+  require(options.max_restarts >= 0, "--max-restarts {}: a number from 0", options.max_restarts);
+  require(options.patience_s >= 1, "--patience {}: at least 1 second", options.patience_s);
   require(options.save_every == 0 || !options.save.empty(),
           "--save-every needs --save DIR: where to save");
 }
@@ -59,6 +61,9 @@ std::vector<std::string> worker_arguments(const TrainOptions& options, const Pla
   add("--trace", options.trace);
   if (options.save_every > 0) {
     add("--save-every", fmt::format("{}", options.save_every));
+  }
+  if (options.slow_down > 0) {
+    add("--slow-down", fmt::format("{}", options.slow_down));
   }
   if (options.keep > 0) {
     add("--keep", fmt::format("{}", options.keep));

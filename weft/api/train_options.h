@@ -25,7 +25,10 @@ struct TrainOptions {
   std::int64_t save_every = 0;
   std::int64_t keep = 0;    // newest checkpoints that stay; 0: all
   std::string resume = {};  // go on from this checkpoint
+  int max_restarts = 0;     // how often a job whose worker died or hung is started again
+  double patience_s = 6;    // without a sign of life until a worker counts as hung
   std::string trace = {};   // a measured trace of the last step goes here
+  double slow_down = 0;     // of an emulated cluster; 0: as much as this machine needs
 };
 
 /// Throws Error{input} for options that make no sense.

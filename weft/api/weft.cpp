@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "weft/api/run_training.h"
+
 namespace weft {
 namespace {
 
@@ -69,19 +71,24 @@ TrainResult train(const Model& model, const Plan& plan, const TrainOptions& opti
     with_file.model.description = read_model(file, setup.ops).description;
   }
   TrainResult result;
-  const JobResult job = run_workers(
-      with_file, worker_arguments(options, with_file),
-      [&](const StepReport& report) {
-        result.steps.push_back(report);
-        if (on_step) {
-          on_step(report);
-        }
-      },
-      [&](const EvaluationReport& report) {
-        if (report.loss) {
-          result.evaluations.push_back(report);
-        }
-      });
+  TrainingEvents events;
+  events.on_step = [&](const StepReport& report) {
+    result.steps.push_back(report);
+    if (on_step) {
+      on_step(report);
+    }
+  };
+  events.on_evaluation = [&](const EvaluationReport& report) {
+    if (report.loss) {
+      result.evaluations.push_back(report);
+    }
+  };
+  events.on_restart = [&](const RestartReport& report) {
+    std::erase_if(result.steps, [&](const StepReport& s) { return s.step > report.step; });
+    std::erase_if(result.evaluations,
+                  [&](const EvaluationReport& e) { return e.step > report.step; });
+  };
+  const JobResult job = run_training(with_file, options, events);
   if (!job.ok) {
     throw Error(blame_of(job.exit_code), job.cause);
   }

@@ -86,11 +86,51 @@ EvaluationReport evaluation_of(int rank, const nlohmann::json& message) {
           .peak_memory_bytes = message.value("peak_memory_bytes", std::int64_t{0})};
 }
 
+/// Steps of which not all ranks have reported, with the number of those that have.
+using OpenSteps = std::map<std::int64_t, std::pair<int, StepReport>>;
+
+void hear_step(OpenSteps& open, int ranks, int rank, const nlohmann::json& message,
+               const WorkerEvents& events) {
+  const auto step = message.at("step").get<std::int64_t>();
+  auto& [reports, report] = open[step];
+  report.step = step;
+  report.peak_memory_bytes.resize(static_cast<std::size_t>(ranks), 0);
+  report.peak_memory_bytes[static_cast<std::size_t>(rank)] =
+      message.value("peak_memory_bytes", std::int64_t{0});
+  report.seconds = std::max(report.seconds, message.value("seconds", 0.0));
+  report.slow_down = message.value("slow_down", 1.0);
+  report.lag_seconds = std::max(report.lag_seconds, message.value("lag_seconds", 0.0));
+  report.tokens = std::max(report.tokens, message.value("tokens", std::int64_t{0}));
+  report.loss = loss_of(message).value_or(report.loss);
+  if (++reports == ranks) {
+    if (events.on_step) {
+      events.on_step(report);
+    }
+    open.erase(step);
+  }
+}
+
+void pass_on(int rank, const nlohmann::json& message, const WorkerEvents& events) {
+  const std::string type = message.value("type", "");
+  const auto checkpoint = [&] {
+    return CheckpointReport{.step = message.value("step", std::int64_t{0}),
+                            .checkpoint = message.value("checkpoint", "")};
+  };
+  if (type == "evaluation" && events.on_evaluation) {
+    events.on_evaluation(evaluation_of(rank, message));
+  } else if (type == "saved" && events.on_saved) {
+    events.on_saved(checkpoint());
+  } else if (type == "resumed" && events.on_resumed) {
+    events.on_resumed(checkpoint());
+  } else if (type == "note" && events.on_note) {
+    events.on_note(message.value("text", ""));
+  }
+}
+
 }  // namespace
 
 JobResult run_workers(const Plan& plan, const std::vector<std::string>& arguments,
-                      const std::function<void(const StepReport&)>& on_step,
-                      const std::function<void(const EvaluationReport&)>& on_evaluation) {
+                      const WorkerEvents& events, const WorkerRun& run) {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/plan.json";
   write_file(file, format_plan(plan));
@@ -99,27 +139,24 @@ JobResult run_workers(const Plan& plan, const std::vector<std::string>& argument
   job.executable = worker_path();
   job.ranks = ranks;
   job.threads_per_rank = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+  job.patience.silence_s = run.patience_s;
+  job.patience.stuck_s = run.patience_s;
+  job.restart = run.restart;
   job.arguments = {file};
   job.arguments.insert(job.arguments.end(), arguments.begin(), arguments.end());
-  std::map<std::int64_t, std::pair<int, StepReport>> open;  // reports so far
+  if (plan.cluster.emulation != Emulation::none) {
+    // A thread's processor time is the device's only if it works alone. Slow devices may let others
+    // wait for long.
+    job.threads_per_rank = 1;
+    job.arguments.insert(job.arguments.end(),
+                         {"--board", folder.path() + "/board", "--timeout", "86400"});
+  }
+  OpenSteps open;
   return run_job(job, [&](int rank, const nlohmann::json& message) {
-    if (message.value("type", "") == "evaluation" && on_evaluation) {
-      on_evaluation(evaluation_of(rank, message));
-    }
-    if (message.value("type", "") != "step") {
-      return;
-    }
-    const auto step = message.at("step").get<std::int64_t>();
-    auto& [reports, report] = open[step];
-    report.step = step;
-    report.peak_memory_bytes.resize(ranks, 0);
-    report.peak_memory_bytes[rank] = message.value("peak_memory_bytes", std::int64_t{0});
-    report.seconds = std::max(report.seconds, message.value("seconds", 0.0));
-    report.tokens = std::max(report.tokens, message.value("tokens", std::int64_t{0}));
-    report.loss = loss_of(message).value_or(report.loss);
-    if (++reports == ranks) {
-      on_step(report);
-      open.erase(step);
+    if (message.value("type", "") == "step") {
+      hear_step(open, ranks, rank, message, events);
+    } else {
+      pass_on(rank, message, events);
     }
   });
 }

@@ -8,6 +8,7 @@
 
 #include "weft/base/error.h"
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 #include "weft/ops/verify.h"
 
 namespace weft {
@@ -41,8 +42,7 @@ Graph tied_model(DType dtype, const OpTable& ops) {
   const ValueId z = b.emit("add", {x, y}, {}, "residual");
   b.set_scope("head");
   const ValueId logits = b.emit("linear", {z, wte}, {}, "logits");
-  graph.loss = b.emit("cross_entropy", {logits, labels, inv_count},
-                      {{"ignore", std::int64_t{-100}}}, "loss");
+  graph.loss = ops::cross_entropy(b, logits, labels, inv_count, "loss");
   return graph;
 }
 
@@ -225,8 +225,7 @@ TEST(Differentiate, NeverSumsOneTermTwice) {
   const ValueId twice = b.emit("add", {p, p}, {}, "fc/twice");
   const ValueId sum = b.emit("add", {twice, q}, {}, "fc/sum");
   // The gradients of p (twice) and q are one value.
-  graph.loss = b.emit("cross_entropy", {sum, labels, inv_count}, {{"ignore", std::int64_t{-100}}},
-                      "fc/loss");
+  graph.loss = ops::cross_entropy(b, sum, labels, inv_count, "fc/loss");
   const Graph training = training_graph(graph, {}, ops);
   EXPECT_THAT(violations(training, ops), IsEmpty());
   std::set<ValueId> terms;

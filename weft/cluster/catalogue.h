@@ -16,7 +16,8 @@ struct CatalogueEntry {
   double network_latency_s = 0;
   double host_bandwidth = 0;  // to the host's memory, each way
   double host_latency_s = 0;
-  std::string_view source;  // where the numbers come from
+  double link_efficiency = 1;  // share of these bandwidths that data reaches
+  std::string_view source;     // where the numbers come from
 };
 
 [[nodiscard]] std::span<const CatalogueEntry> catalogue();

@@ -50,8 +50,17 @@ void check_type(const DeviceType& type, Messages& out) {
     out.push_back(
         fmt::format("device type {}: efficiency {} is above 1", type.name, type.efficiency));
   }
+  positive(type.memory_efficiency, "memory efficiency");
   not_negative(type.reserved_bytes, "reserved memory");
   not_negative(type.launch_s, "launch time");
+  not_negative(type.issue_s, "issue time");
+  not_negative(type.receive_s, "receive time");
+  for (const double slowdown : {type.compute_slowdown, type.communication_slowdown}) {
+    if (!std::isfinite(slowdown) || slowdown < 1) {
+      out.push_back(
+          fmt::format("device type {}: a slowdown is {}, must be >= 1", type.name, slowdown));
+    }
+  }
   if (type.reserved_bytes >= type.memory_bytes && type.memory_bytes > 0) {
     out.push_back(fmt::format("device type {}: all of its memory is reserved", type.name));
   }

@@ -1,23 +1,50 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "weft/cluster/curve.h"
 #include "weft/cluster/mesh.h"
 
 namespace weft {
+
+/// How a class of ops ("matmul", "attention", "convolution", "stream": cost/op_class.h) runs on a
+/// type of device.
+struct OpSpeed {
+  double efficiency = 0;  // share of the peak that large calls reach; 0: the device's
+  /// Flops (of stream: bytes) at which a call reaches half of it.
+  double half_size = 0;
+  /// Measured, by dtype name: flops (of stream: bytes) of a call and its seconds. Where there is
+  /// one, it takes precedence over every formula.
+  std::map<std::string, Curve> tables = {};
+  bool operator==(const OpSpeed&) const = default;
+};
 
 struct DeviceType {
   std::string name;                           // "A100-80GB", "cpu"
   std::map<std::string, double> flops_per_s;  // dense peak by dtype name: "bf16", "f32"
   double memory_bytes = 0;
-  double memory_bandwidth = 0;  // bytes/s
-  double reserved_bytes = 0;    // what the device's runtime keeps for itself
-  double efficiency = 1;        // share of the peak that a large matmul reaches
-  double launch_s = 0;          // fixed time of one kernel
+  double memory_bandwidth = 0;   // bytes/s
+  double reserved_bytes = 0;     // what the device's runtime keeps for itself
+  double efficiency = 1;         // share of the peak that a large matmul reaches
+  double memory_efficiency = 1;  // share of the memory bandwidth that a kernel reaches
+  double launch_s = 0;           // fixed time of one kernel on the device
+  /// What its host needs to issue one kernel. The host runs ahead of the device, so this only shows
+  /// where kernels are shorter.
+  double issue_s = 0;
+  /// What its host needs to go on after a receive that it waits for itself, as Megatron-LM's does:
+  /// it issues nothing before the data is there. 0: the device waits, and the host runs on.
+  double receive_s = 0;
+  double compute_slowdown = 1;        // of kernels while the device communicates
+  double communication_slowdown = 1;  // of communication while the device computes
+  std::map<std::string, OpSpeed> ops = {};
+  /// Algorithms of its communication library (cost/collective.h); empty: all.
+  std::vector<std::string> collectives = {};
+  Origins origins = {};  // by key of the cluster file: "flops", "launch", "ops", …
   bool operator==(const DeviceType&) const = default;
 };
 
@@ -34,21 +61,47 @@ struct Link {
   int to = 0;
   double bandwidth = 0;  // bytes/s
   double latency_s = 0;
+  Origin origin = Origin::spec;
+  /// Measured: bytes and seconds of a transfer that has the link for itself, latency included.
+  /// Takes precedence over bandwidth and latency.
+  Curve table = {};
   bool operator==(const Link&) const = default;
+};
+
+/// A measured collective among `members` devices of one host: bytes on the device that has most
+/// (the larger side), and seconds.
+struct CollectiveTable {
+  std::string kind;  // "all_reduce"
+  int members = 0;
+  Curve curve = {};
+  bool operator==(const CollectiveTable&) const = default;
 };
 
 struct Host {
   std::string name;
   double memory_bytes = 0;
-  double disk_bandwidth = 0;
+  double disk_bandwidth = 0;  // bytes/s; reads and writes share it
+  Curve disk_table = {};      // measured: bytes and seconds; takes precedence
+  std::vector<CollectiveTable> collectives = {};
+  Origins origins = {};
   bool operator==(const Host&) const = default;
 };
 
+/// Whether a cluster's devices are played on this machine, and what says how long a kernel takes
+/// there.
+enum class Emulation : std::uint8_t {
+  none,
+  cost,      // the cost model, for the device as the file describes it
+  cpu_time,  // the processor time that the kernel took here: devices of the first type are cores of
+             // this machine, others as much faster or slower as their peaks say
+};
+
 struct Cluster {
-  std::vector<DeviceType> types;
-  std::vector<Host> hosts;
-  std::vector<Device> devices;
-  std::vector<Link> links;
+  std::vector<DeviceType> types = {};
+  std::vector<Host> hosts = {};
+  std::vector<Device> devices = {};
+  std::vector<Link> links = {};
+  Emulation emulation = Emulation::none;
   bool operator==(const Cluster&) const = default;
 };
 
@@ -74,6 +127,11 @@ struct Cluster {
 [[nodiscard]] Cluster cluster_from_json(const nlohmann::json& json, const std::string& where);
 /// The shortest description that gives the same cluster again (a shorthand where there is one).
 [[nodiscard]] nlohmann::json cluster_to_json(const Cluster& cluster);
+/// A cluster file in the form that people write, for a cluster of one host whose devices have the
+/// same links. Throws Error{input} for others.
+[[nodiscard]] std::string cluster_file_text(const Cluster& cluster);
+/// The link from one vertex to another; null if there is none.
+[[nodiscard]] const Link* find_link(const Cluster& cluster, int from, int to);
 /// `devices` equal devices of this machine's CPU, its cores divided among them.
 [[nodiscard]] Cluster local_cluster(int devices);
 

@@ -36,10 +36,8 @@ FileSpec read_spec(const Json& json, Mistakes& mistakes) {
   if (!json.is_object()) {
     return file;
   }
-  if (json.contains("emulate") && json["emulate"] != Json(false)) {
-    mistakes.add("emulate",
-                 "this version of weft cannot emulate devices and links; take it out, or set it to "
-                 "false");
+  if (json.contains("emulate")) {
+    file.emulation = mistakes.emulation(json["emulate"], "emulate");
   }
   if (json.contains("hosts")) {
     file.hosts = read_hosts(json["hosts"], mistakes);
@@ -98,10 +96,10 @@ std::optional<Speed> usual_speed(const FileSpec& file, int host, const DeviceTyp
     }
   }
   if (const CatalogueEntry* entry = find_device(type.name)) {
-    return Speed{entry->device_link_bandwidth, entry->device_link_latency_s};
+    return device_speed(*entry);
   }
   if (device_count(file.hosts[host]) == 1 && fastest > 0) {
-    return Speed{fastest, 0};
+    return Speed{.bandwidth = fastest};
   }
   return std::nullopt;
 }
@@ -117,15 +115,14 @@ void add_device_links(Cluster& cluster, const FileSpec& file, int device) {
   }
   const CatalogueEntry* entry = find_device(type.name);
   if (!spec.has_links && entry != nullptr) {
-    to_memory = Speed{entry->host_bandwidth, entry->host_latency_s};
+    to_memory = host_speed(*entry);
   }
   if (to_switch) {
-    add_both_ways(cluster, device, switch_vertex(cluster, host), to_switch->bandwidth,
-                  to_switch->latency_s / 2);
+    to_switch->latency_s /= 2;
+    add_both_ways(cluster, device, switch_vertex(cluster, host), *to_switch);
   }
   if (to_memory) {
-    add_both_ways(cluster, device, memory_vertex(cluster, host), to_memory->bandwidth,
-                  to_memory->latency_s);
+    add_both_ways(cluster, device, memory_vertex(cluster, host), *to_memory);
   }
 }
 
@@ -139,8 +136,7 @@ Cluster build(const FileSpec& file) {
     return end.device < 0 ? switch_vertex(cluster, end.host) : first[end.host] + end.device;
   };
   for (const TopLink& link : file.links) {
-    add_both_ways(cluster, vertex(link.a), vertex(link.b), link.speed.bandwidth,
-                  link.speed.latency_s);
+    add_both_ways(cluster, vertex(link.a), vertex(link.b), link.speed);
   }
   return cluster;
 }
@@ -152,6 +148,7 @@ Cluster read_cluster_file(const Json& json, const std::string& where) {
   const FileSpec file = read_spec(json, mistakes);
   mistakes.raise();
   Cluster cluster = build(file);
+  cluster.emulation = file.emulation;
   for (const std::string& violation : violations(cluster)) {
     mistakes.add("", violation);
   }

@@ -107,6 +107,7 @@ TEST(ClusterFile, DevicesInFullAndOverrides) {
                                           .launch_s = 2e-6}));
   DeviceType half = find_device("T4")->type;
   half.memory_bytes = 8.0 * (1 << 30);
+  half.origins.exceptions["memory"] = Origin::spec;
   EXPECT_EQ(cluster.types[1], half);
 }
 
@@ -116,11 +117,11 @@ TEST(ClusterFile, LinksLeftOutComeFromTheCatalogue) {
               {"name": "b", "devices": [{"type": "mine", "flops": {"f32": 1e12},
                                          "memory": 1e9, "memory_bandwidth": 1e11}]}],
     "links": [{"between": ["a", "b"], "bandwidth": "7GB/s", "latency": "3us"}]})"));
-  EXPECT_DOUBLE_EQ(cluster.links[route(cluster, 0, 1)[0]].bandwidth, 150e9);
+  EXPECT_DOUBLE_EQ(cluster.links[route(cluster, 0, 1)[0]].bandwidth, 0.77 * 150e9);
   const std::vector<int> path = route(cluster, 0, 2);
   ASSERT_EQ(path.size(), 3U);
   EXPECT_DOUBLE_EQ(cluster.links[path[2]].bandwidth, 7e9);  // a lone device: as fast as its host
-  EXPECT_DOUBLE_EQ(latency(cluster, 0, 2), 2.5e-6 + 3e-6);
+  EXPECT_DOUBLE_EQ(latency(cluster, 0, 2), 3.3e-6 + 3e-6);
 }
 
 TEST(ClusterFile, ARingOfDevicesIsNotASwitch) {
@@ -159,11 +160,24 @@ TEST(ClusterFile, MistakesNameTheirPlace) {
   EXPECT_THAT(complaint_with("/links/0/between", {"a", "a"}), HasSubstr("with itself"));
   EXPECT_THAT(complaint_with("/links/1/between", {"a.0", "b.8"}), HasSubstr("no device 'b.8'"));
   EXPECT_THAT(complaint_with("/links/1/between", {"b", "a"}), HasSubstr("two links join a and b"));
-  EXPECT_THAT(complaint_with("/emulate", true), HasSubstr("cannot emulate"));
+  EXPECT_THAT(complaint_with("/emulate", "yes"), HasSubstr("true, false or \"cpu-time\""));
+  EXPECT_EQ(complaint_with("/emulate", true), "");
+  EXPECT_EQ(complaint_with("/emulate", "cpu-time"), "");
   EXPECT_EQ(complaint_with("/emulate", false), "");
   EXPECT_THAT(complaint_with("/links", Json::array()), HasSubstr("a.0 and b.0 cannot reach"));
   EXPECT_THAT(complaint(Json::array()), HasSubstr("must be an object"));
   EXPECT_THAT(complaint(Json::object()), HasSubstr("'hosts' is missing"));
+}
+
+TEST(ClusterFile, EmulationComesBackFromItsOtherForm) {
+  Json json = Json::parse(kExample);
+  EXPECT_EQ(cluster_from_json(json, "test").emulation, Emulation::none);
+  for (const Json& word : {Json(true), Json("cpu-time")}) {
+    json["emulate"] = word;
+    const Cluster cluster = cluster_from_json(json, "test");
+    EXPECT_EQ(cluster.emulation, word == Json(true) ? Emulation::cost : Emulation::cpu_time);
+    EXPECT_EQ(cluster_from_json(cluster_to_json(cluster), "test"), cluster);
+  }
 }
 
 TEST(ClusterFile, AllMistakesAreToldAtOnce) {

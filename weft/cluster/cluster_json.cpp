@@ -1,7 +1,8 @@
 // A cluster as JSON, in the shortest form that gives the same cluster again:
 //
 //   "4x8xA100-80GB"                                     a shorthand
-//   {"types": [..], "hosts": [..], "devices": [..], "links": [[from, to, bytes/s, seconds], ..]}
+//   {"types": [..], "hosts": [..], "devices": [..], "links": [[from, to, bytes/s, seconds, origin,
+//   table], ..]}
 //
 // The second form is the data structure itself, so it holds for any cluster and on any machine.
 // Numbers are written with as many digits as they need to come back unchanged.
@@ -16,6 +17,7 @@
 #include "weft/base/file.h"
 #include "weft/cluster/cluster.h"
 #include "weft/cluster/forms.h"
+#include "weft/cluster/type_json.h"
 
 namespace weft {
 namespace {
@@ -23,13 +25,34 @@ namespace {
 using Json = nlohmann::json;
 
 Json type_to_json(const DeviceType& type) {
-  return {{"name", type.name},
-          {"flops", type.flops_per_s},
-          {"memory", type.memory_bytes},
-          {"memory_bandwidth", type.memory_bandwidth},
-          {"reserved", type.reserved_bytes},
-          {"efficiency", type.efficiency},
-          {"launch", type.launch_s}};
+  Json json = device_to_json(type);
+  json["name"] = type.name;
+  return json;
+}
+
+Json host_to_json(const Host& host) {
+  Json json = {{"name", host.name}, {"memory", host.memory_bytes}, {"disk", host.disk_bandwidth}};
+  if (!host.disk_table.empty()) {
+    json["disk_table"] = curve_to_json(host.disk_table);
+  }
+  if (!host.collectives.empty()) {
+    json["collectives"] = collectives_to_json(host.collectives);
+  }
+  if (!(host.origins == Origins{})) {
+    json["origin"] = origins_to_json(host.origins);
+  }
+  return json;
+}
+
+Json link_to_json(const Link& link) {
+  Json json = Json::array({link.from, link.to, link.bandwidth, link.latency_s});
+  if (link.origin != Origin::spec || !link.table.empty()) {
+    json.push_back(std::string(origin_name(link.origin)));
+  }
+  if (!link.table.empty()) {
+    json.push_back(curve_to_json(link.table));
+  }
+  return json;
 }
 
 Json explicit_json(const Cluster& cluster) {
@@ -41,15 +64,17 @@ Json explicit_json(const Cluster& cluster) {
     json["types"].push_back(type_to_json(type));
   }
   for (const Host& host : cluster.hosts) {
-    json["hosts"].push_back(
-        {{"name", host.name}, {"memory", host.memory_bytes}, {"disk", host.disk_bandwidth}});
+    json["hosts"].push_back(host_to_json(host));
   }
   for (const Device& device : cluster.devices) {
     json["devices"].push_back(
         {{"name", device.name}, {"type", device.type}, {"host", device.host}});
   }
   for (const Link& link : cluster.links) {
-    json["links"].push_back(Json::array({link.from, link.to, link.bandwidth, link.latency_s}));
+    json["links"].push_back(link_to_json(link));
+  }
+  if (cluster.emulation != Emulation::none) {
+    json["emulate"] = cluster.emulation == Emulation::cost ? Json(true) : Json("cpu-time");
   }
   return json;
 }
@@ -59,21 +84,32 @@ DeviceType read_type(const Json& json, const std::string& place, Mistakes& mista
   if (mistakes.keys(
           json, place,
           {"name", "flops", "memory", "memory_bandwidth", "reserved", "efficiency", "launch"},
-          {})) {
+          device_keys())) {
     type.name = mistakes.text(json["name"], place + ".name");
-    mistakes.device_numbers(json, place, type);
+    read_device_numbers(json, place, type, mistakes);
   }
   return type;
 }
 
 Host read_host(const Json& json, const std::string& place, Mistakes& mistakes) {
   Host host;
-  if (mistakes.keys(json, place, {"name", "memory", "disk"}, {})) {
+  if (mistakes.keys(json, place, {"name", "memory", "disk"},
+                    {"disk_table", "collectives", "origin"})) {
     host.name = mistakes.text(json["name"], place + ".name");
     host.memory_bytes =
         mistakes.quantity(json["memory"], place + ".memory", Unit::bytes, Least::zero);
     host.disk_bandwidth =
         mistakes.quantity(json["disk"], place + ".disk", Unit::bandwidth, Least::zero);
+    if (json.contains("disk_table")) {
+      host.disk_table = read_curve(json["disk_table"], place + ".disk_table", mistakes);
+    }
+    if (json.contains("collectives")) {
+      host.collectives = read_collectives(json["collectives"], place + ".collectives", mistakes);
+    }
+    if (json.contains("origin")) {
+      host.origins = read_origins(json["origin"], place + ".origin",
+                                  {"memory", "disk", "collectives"}, mistakes);
+    }
   }
   return host;
 }
@@ -90,8 +126,10 @@ Device read_device(const Json& json, const std::string& place, Mistakes& mistake
 
 Link read_link(const Json& json, const std::string& place, Mistakes& mistakes) {
   Link link;
-  if (!json.is_array() || json.size() != 4) {
-    mistakes.add(place, "must be [from, to, bytes a second, seconds]");
+  if (!json.is_array() || json.size() < 4 || json.size() > 6) {
+    mistakes.add(place,
+                 "must be [from, to, bytes a second, seconds] and, if wanted, an origin and a "
+                 "table");
     return link;
   }
   const int most = 3 * kMaxDevices;
@@ -99,6 +137,12 @@ Link read_link(const Json& json, const std::string& place, Mistakes& mistakes) {
   link.to = mistakes.count(json[1], place + "[1]", 0, most);
   link.bandwidth = mistakes.quantity(json[2], place + "[2]", Unit::bandwidth, Least::above_zero);
   link.latency_s = mistakes.quantity(json[3], place + "[3]", Unit::seconds, Least::zero);
+  if (json.size() > 4) {
+    link.origin = read_origin(json[4], place + "[4]", mistakes);
+  }
+  if (json.size() > 5) {
+    link.table = read_curve(json[5], place + "[5]", mistakes);
+  }
   return link;
 }
 
@@ -120,7 +164,7 @@ std::vector<T> read_list(const Json& json, const char* key,
 
 Cluster read_explicit(const Json& json, const std::string& where) {
   Mistakes mistakes(where);
-  if (!mistakes.keys(json, "", {"types", "hosts", "devices", "links"}, {})) {
+  if (!mistakes.keys(json, "", {"types", "hosts", "devices", "links"}, {"emulate"})) {
     mistakes.raise();
   }
   Cluster cluster;
@@ -128,6 +172,9 @@ Cluster read_explicit(const Json& json, const std::string& where) {
   cluster.hosts = read_list(json, "hosts", read_host, mistakes);
   cluster.devices = read_list(json, "devices", read_device, mistakes);
   cluster.links = read_list(json, "links", read_link, mistakes);
+  if (json.contains("emulate")) {
+    cluster.emulation = mistakes.emulation(json["emulate"], "emulate");
+  }
   if (cluster.devices.size() > kMaxDevices || cluster.hosts.size() > kMaxDevices) {
     mistakes.add("devices", fmt::format("there are more than {}", kMaxDevices));
   }

@@ -65,6 +65,90 @@ TEST(ClusterJson, AnyNumbersComeBackUnchanged) {
   }
 }
 
+Cluster measured_cluster() {
+  Cluster cluster = parse_cluster("1x2xT4");
+  DeviceType& type = cluster.types[0];
+  type.memory_efficiency = 0.7;
+  type.issue_s = 6e-6;
+  type.receive_s = 40e-6;
+  type.compute_slowdown = 1.25;
+  type.communication_slowdown = 1.5;
+  type.ops["matmul"] = {
+      .efficiency = 0.5, .half_size = 3e9, .tables = {{"f16", {{{1e6, 1e-5}, {1e9, 1e-3}}}}}};
+  type.collectives = {"ring", "tree"};
+  type.origins = {.all = Origin::catalogue,
+                  .exceptions = {{"ops", Origin::measured}, {"issue", Origin::fitted}}};
+  cluster.links[0].origin = Origin::measured;
+  cluster.links[0].table = {{{4, 1e-5}, {1e6, 1e-3}}};
+  Host& host = cluster.hosts[0];
+  host.disk_table = {{{1e6, 1e-2}}};
+  host.collectives = {{.kind = "all_reduce", .members = 2, .curve = {{{4, 1e-5}, {1e6, 2e-3}}}}};
+  host.origins = {.all = Origin::spec, .exceptions = {{"disk", Origin::measured}}};
+  return cluster;
+}
+
+TEST(ClusterJson, TablesAndOriginsComeBack) {
+  const Cluster cluster = measured_cluster();
+  ASSERT_TRUE(cluster_to_json(cluster).is_object());
+  EXPECT_EQ(round_trip(cluster), cluster);
+}
+
+TEST(ClusterJson, TheCatalogueSaysWhereItsNumbersComeFrom) {
+  const Cluster cluster = parse_cluster("2x2xT4");
+  EXPECT_EQ(cluster.types[0].origins.of("efficiency"), Origin::catalogue);
+  EXPECT_EQ(cluster.links[0].origin, Origin::catalogue);
+  // Numbers of the user's own override them, and say so.
+  const Cluster own = cluster_from_json(
+      Json::parse(R"({"hosts": [{"name": "a", "devices": [{"type": "T4", "launch": "1us"}]}]})"),
+      "c.json");
+  EXPECT_EQ(own.types[0].origins.of("launch"), Origin::spec);
+  EXPECT_EQ(own.types[0].origins.of("memory"), Origin::catalogue);
+}
+
+TEST(ClusterJson, AFileMayHoldTablesAndOrigins) {
+  const Cluster cluster = cluster_from_json(Json::parse(R"({"hosts": [{"name": "a",
+      "disk": {"bandwidth": "1GB/s", "table": [[1e6, 2e-3]], "origin": "measured"},
+      "collectives": [{"kind": "all_reduce", "members": 2, "points": [[4, 1e-5]]}],
+      "devices": [{"type": "T4", "count": 2, "issue": "6us", "compute_slowdown": 1.2,
+        "ops": {"matmul": {"half": 2e9, "tables": {"f32": [[1e6, 1e-4], [1e7, 5e-4]]}}},
+        "origin": {"all": "catalogue", "ops": "measured"}}],
+      "links": [{"between": "devices", "bandwidth": "10GB/s", "table": [[4, 1e-5], [8, 2e-5]],
+                 "origin": "measured"}]}]})"),
+                                            "c.json");
+  EXPECT_EQ(cluster.types[0].ops.at("matmul").tables.at("f32").points.size(), 2U);
+  EXPECT_EQ(cluster.types[0].origins.of("ops"), Origin::measured);
+  EXPECT_EQ(cluster.links[0].table.points.size(), 2U);
+  EXPECT_EQ(cluster.links[0].origin, Origin::measured);
+  EXPECT_EQ(cluster.hosts[0].origins.of("disk"), Origin::measured);
+  EXPECT_EQ(round_trip(cluster), cluster);
+}
+
+TEST(ClusterJson, MistakesInTablesAndOrigins) {
+  const auto complaint = [](const char* pointer, const Json& value) -> std::string {
+    Json json = cluster_to_json(measured_cluster());
+    json[Json::json_pointer(pointer)] = value;
+    try {
+      (void)cluster_from_json(json, "c.json");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.blame(), Blame::input);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(complaint("/types/0/ops/gemm", Json::object()),
+              HasSubstr("unknown class of ops 'gemm'"));
+  EXPECT_THAT(complaint("/types/0/ops/matmul/tables/f16/1/0", 2), HasSubstr("sizes must ascend"));
+  EXPECT_THAT(complaint("/types/0/ops/matmul/tables/f17", Json::array()),
+              HasSubstr("unknown dtype"));
+  EXPECT_THAT(complaint("/types/0/origin/all", "guess"),
+              HasSubstr("must be spec, catalogue, measured or fitted"));
+  EXPECT_THAT(complaint("/types/0/origin/speed", "spec"), HasSubstr("there is no such number"));
+  EXPECT_THAT(complaint("/types/0/compute_slowdown", 0.5), HasSubstr("at least 1"));
+  EXPECT_THAT(complaint("/types/0/collectives", "ring"), HasSubstr("must be a list of algorithms"));
+  EXPECT_THAT(complaint("/hosts/0/collectives/0/kind", "gossip"), HasSubstr("must be one of"));
+  EXPECT_THAT(complaint("/links/0/4", 1), HasSubstr("links[0][4]"));
+}
+
 TEST(ClusterJson, MistakesOfTheExplicitForm) {
   const auto complaint = [](const char* pointer, const Json& value) -> std::string {
     Json json = cluster_to_json(local_cluster(2));

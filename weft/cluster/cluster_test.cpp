@@ -63,8 +63,8 @@ TEST(Shorthand, HostsDevicesAndUnlikeParts) {
   // Between hosts: half the latency on each side, the slower port decides.
   const std::vector<int> path = route(cluster, 0, 8);
   ASSERT_EQ(path.size(), 2U);
-  EXPECT_DOUBLE_EQ(cluster.links[path[0]].bandwidth, 25e9);
-  EXPECT_DOUBLE_EQ(cluster.links[path[1]].bandwidth, 12.5e9);
+  EXPECT_DOUBLE_EQ(cluster.links[path[0]].bandwidth, 0.77 * 25e9);
+  EXPECT_DOUBLE_EQ(cluster.links[path[1]].bandwidth, 0.77 * 12.5e9);
   EXPECT_DOUBLE_EQ(cluster.links[path[0]].latency_s + cluster.links[path[1]].latency_s, 10e-6);
 }
 

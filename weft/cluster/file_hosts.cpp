@@ -7,6 +7,7 @@
 
 #include "weft/cluster/catalogue.h"
 #include "weft/cluster/file_spec.h"
+#include "weft/cluster/type_json.h"
 
 namespace weft {
 namespace {
@@ -19,9 +20,9 @@ std::string at(const std::string& list, std::size_t index) {
 
 DeviceGroup read_devices(const Json& json, const std::string& place, Mistakes& mistakes) {
   DeviceGroup group;
-  mistakes.keys(
-      json, place, {"type"},
-      {"count", "flops", "memory", "memory_bandwidth", "reserved", "efficiency", "launch"});
+  std::vector<std::string_view> optional = device_keys();
+  optional.push_back("count");
+  mistakes.keys(json, place, {"type"}, optional);
   if (!json.is_object()) {
     return group;
   }
@@ -50,13 +51,13 @@ DeviceGroup read_devices(const Json& json, const std::string& place, Mistakes& m
       }
     }
   }
-  mistakes.device_numbers(json, place, group.type);
+  read_device_numbers(json, place, group.type, mistakes);
   return group;
 }
 
 void read_host_link(const Json& json, const std::string& place, HostSpec& host,
                     Mistakes& mistakes) {
-  if (!mistakes.keys(json, place, {"between", "bandwidth"}, {"latency"})) {
+  if (!mistakes.keys(json, place, {"between", "bandwidth"}, {"latency", "table", "origin"})) {
     return;
   }
   const Json& between = json["between"];
@@ -136,7 +137,8 @@ std::string read_host_name(const Json& json, const std::string& place,
 HostSpec read_host(const Json& json, const std::string& place, const std::vector<HostSpec>& earlier,
                    Mistakes& mistakes) {
   HostSpec spec;
-  mistakes.keys(json, place, {"name"}, {"like", "memory", "disk", "devices", "links"});
+  mistakes.keys(json, place, {"name"},
+                {"like", "memory", "disk", "devices", "links", "collectives", "origin"});
   if (!json.is_object()) {
     return spec;
   }
@@ -154,9 +156,21 @@ HostSpec read_host(const Json& json, const std::string& place, const std::vector
     spec.host.memory_bytes =
         mistakes.quantity(json["memory"], place + ".memory", Unit::bytes, Least::above_zero);
   }
-  if (json.contains("disk") && mistakes.keys(json["disk"], place + ".disk", {"bandwidth"}, {})) {
-    spec.host.disk_bandwidth = mistakes.quantity(
-        json["disk"]["bandwidth"], place + ".disk.bandwidth", Unit::bandwidth, Least::above_zero);
+  if (json.contains("disk") &&
+      mistakes.keys(json["disk"], place + ".disk", {"bandwidth"}, {"table", "origin"})) {
+    const Speed disk = read_speed(json["disk"], place + ".disk", mistakes);
+    spec.host.disk_bandwidth = disk.bandwidth;
+    spec.host.disk_table = disk.table;
+    if (disk.origin != Origin::spec) {
+      spec.host.origins.exceptions["disk"] = disk.origin;
+    }
+  }
+  if (json.contains("collectives")) {
+    spec.host.collectives = read_collectives(json["collectives"], place + ".collectives", mistakes);
+  }
+  if (json.contains("origin")) {
+    spec.host.origins = read_origins(json["origin"], place + ".origin",
+                                     {"memory", "disk", "collectives"}, mistakes);
   }
   if (json.contains("devices")) {
     read_host_devices(json["devices"], place + ".devices", spec, mistakes);
@@ -186,6 +200,12 @@ Speed read_speed(const Json& json, const std::string& place, Mistakes& mistakes)
   if (json.contains("latency")) {
     speed.latency_s =
         mistakes.quantity(json["latency"], place + ".latency", Unit::seconds, Least::zero);
+  }
+  if (json.contains("table")) {
+    speed.table = read_curve(json["table"], place + ".table", mistakes);
+  }
+  if (json.contains("origin")) {
+    speed.origin = read_origin(json["origin"], place + ".origin", mistakes);
   }
   return speed;
 }

@@ -50,7 +50,7 @@ std::optional<End> read_end(const Json& json, const std::string& place, const Fi
 }
 
 void read_top_link(const Json& json, const std::string& place, FileSpec& file, Mistakes& mistakes) {
-  if (!mistakes.keys(json, place, {"between", "bandwidth"}, {"latency"})) {
+  if (!mistakes.keys(json, place, {"between", "bandwidth"}, {"latency", "table", "origin"})) {
     return;
   }
   const Json& between = json["between"];

@@ -12,11 +12,6 @@
 
 namespace weft {
 
-struct Speed {
-  double bandwidth = 0;
-  double latency_s = 0;
-};
-
 struct DeviceGroup {
   DeviceType type;
   int count = 1;
@@ -45,6 +40,7 @@ struct TopLink {
 struct FileSpec {
   std::vector<HostSpec> hosts;
   std::vector<TopLink> links;
+  Emulation emulation = Emulation::none;
 };
 
 [[nodiscard]] int device_count(const HostSpec& host);

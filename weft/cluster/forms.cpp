@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<std::string_view, 6> kDtypes = {"f64", "f32", "bf16", "f16", "f8", "i8"};
 constexpr std::size_t kMostShown = 20;
 
 double parse(std::string_view text, Unit unit) {
@@ -50,9 +48,33 @@ std::string_view example(Unit unit) {
 
 }  // namespace
 
-void add_both_ways(Cluster& cluster, int a, int b, double bandwidth, double latency_s) {
-  cluster.links.push_back({a, b, bandwidth, latency_s});
-  cluster.links.push_back({b, a, bandwidth, latency_s});
+Speed device_speed(const CatalogueEntry& entry) {
+  return {.bandwidth = entry.link_efficiency * entry.device_link_bandwidth,
+          .latency_s = entry.device_link_latency_s,
+          .origin = Origin::catalogue};
+}
+
+Speed host_speed(const CatalogueEntry& entry) {
+  return {.bandwidth = entry.link_efficiency * entry.host_bandwidth,
+          .latency_s = entry.host_latency_s,
+          .origin = Origin::catalogue};
+}
+
+Speed network_speed(const CatalogueEntry& entry) {
+  return {.bandwidth = entry.link_efficiency * entry.network_bandwidth,
+          .latency_s = entry.network_latency_s,
+          .origin = Origin::catalogue};
+}
+
+void add_both_ways(Cluster& cluster, int a, int b, const Speed& speed) {
+  for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+    cluster.links.push_back({.from = from,
+                             .to = to,
+                             .bandwidth = speed.bandwidth,
+                             .latency_s = speed.latency_s,
+                             .origin = speed.origin,
+                             .table = speed.table});
+  }
 }
 
 void Mistakes::add(const std::string& place, const std::string& what) {
@@ -142,43 +164,14 @@ double Mistakes::quantity(const Json& json, const std::string& place, Unit unit,
   return value;
 }
 
-void Mistakes::device_numbers(const Json& json, const std::string& place, DeviceType& type) {
-  const auto read = [&](const char* key, double& into, Unit unit, Least least) {
-    if (json.contains(key)) {
-      into = quantity(json[key], place + "." + key, unit, least);
-    }
-  };
-  read("memory", type.memory_bytes, Unit::bytes, Least::above_zero);
-  read("memory_bandwidth", type.memory_bandwidth, Unit::bandwidth, Least::above_zero);
-  read("reserved", type.reserved_bytes, Unit::bytes, Least::zero);
-  read("launch", type.launch_s, Unit::seconds, Least::zero);
-  if (json.contains("efficiency")) {
-    const Json& efficiency = json["efficiency"];
-    const double value = efficiency.is_number() ? efficiency.get<double>() : -1;
-    if (value > 0 && value <= 1) {
-      type.efficiency = value;
-    } else {
-      add(place + ".efficiency", "must be a number above 0 and at most 1");
-    }
+Emulation Mistakes::emulation(const Json& json, const std::string& place) {
+  if (json == Json("cpu-time")) {
+    return Emulation::cpu_time;
   }
-  if (!json.contains("flops")) {
-    return;
+  if (!json.is_boolean()) {
+    add(place, "must be true, false or \"cpu-time\"");
   }
-  const Json& flops = json["flops"];
-  if (!flops.is_object() || flops.empty()) {
-    add(place + ".flops", "must give a speed by dtype, such as {\"f32\": \"19.5TFLOP/s\"}");
-    return;
-  }
-  type.flops_per_s.clear();
-  for (const auto& member : flops.items()) {
-    if (std::ranges::find(kDtypes, std::string_view(member.key())) == kDtypes.end()) {
-      add(place + ".flops",
-          fmt::format("unknown dtype '{}'; known are {}", member.key(), fmt::join(kDtypes, ", ")));
-      continue;
-    }
-    type.flops_per_s[member.key()] =
-        quantity(member.value(), place + ".flops." + member.key(), Unit::flops, Least::above_zero);
-  }
+  return json == Json(true) ? Emulation::cost : Emulation::none;
 }
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/cluster/catalogue.h"
 #include "weft/cluster/cluster.h"
 
 // The written forms of a cluster. Only the files of this module and their tests include this.
@@ -27,8 +28,19 @@ inline constexpr int kMaxDevices = 100000;
 /// The form that people write. `where` is the file's name.
 [[nodiscard]] Cluster read_cluster_file(const nlohmann::json& json, const std::string& where);
 
+struct Speed {
+  double bandwidth = 0;
+  double latency_s = 0;
+  Origin origin = Origin::spec;
+  Curve table = {};
+};
+
+/// Of a device to its host's switch, to its host's memory, into the network.
+[[nodiscard]] Speed device_speed(const CatalogueEntry& entry);
+[[nodiscard]] Speed host_speed(const CatalogueEntry& entry);
+[[nodiscard]] Speed network_speed(const CatalogueEntry& entry);
 /// Two links, one each way.
-void add_both_ways(Cluster& cluster, int a, int b, double bandwidth, double latency_s);
+void add_both_ways(Cluster& cluster, int a, int b, const Speed& speed);
 
 enum class Unit { bytes, bandwidth, seconds, flops };
 enum class Least { zero, above_zero };
@@ -55,9 +67,8 @@ class Mistakes {
   /// A number, or a text with a unit.
   [[nodiscard]] double quantity(const nlohmann::json& json, const std::string& place, Unit unit,
                                 Least least);
-  /// The members of a device type that the object has: flops, memory, memory_bandwidth, reserved,
-  /// efficiency, launch.
-  void device_numbers(const nlohmann::json& json, const std::string& place, DeviceType& type);
+  /// true, false or "cpu-time".
+  [[nodiscard]] Emulation emulation(const nlohmann::json& json, const std::string& place);
 
  private:
   std::string where_;

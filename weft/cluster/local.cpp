@@ -31,6 +31,7 @@ constexpr double kEfficiency = 0.75;  // OpenBLAS sgemm: 140 of 184 GFLOP/s a co
 constexpr double kBf16Share = 0.25;   // of f32: 33 against 140 GFLOP/s, there is no hardware for it
 constexpr double kCoreMemoryBandwidth = 10e9;
 constexpr double kLaunch_s = 3e-6;
+constexpr double kOverlapSlowdown = 2;  // Gloo's threads and the kernels share the cores
 constexpr double kLoopbackBandwidth = 1.8e9;
 constexpr double kLoopbackLatency_s = 60e-6;
 constexpr double kWorkerBytes = 256 * kMiB;  // libtorch and its threads
@@ -115,7 +116,11 @@ CatalogueEntry this_cpu(int cores) {
             .memory_bandwidth = cores * kCoreMemoryBandwidth,
             .reserved_bytes = kWorkerBytes + kSystemShare * machine_memory(),
             .efficiency = kEfficiency,
-            .launch_s = kLaunch_s};
+            .launch_s = kLaunch_s,
+            .compute_slowdown = kOverlapSlowdown,
+            .communication_slowdown = kOverlapSlowdown,
+            .collectives = {"ring"},
+            .origins = {.all = Origin::catalogue}};
   e.device_link_bandwidth = kLoopbackBandwidth;
   e.device_link_latency_s = kLoopbackLatency_s;
   e.network_bandwidth = kLoopbackBandwidth;
@@ -142,16 +147,21 @@ Cluster local_cluster(int devices) {
 
   Cluster cluster;
   cluster.types = {e.type};
-  cluster.hosts = {
-      {.name = "local", .memory_bytes = machine_memory(), .disk_bandwidth = kDiskBandwidth}};
+  cluster.hosts = {{.name = "local",
+                    .memory_bytes = machine_memory(),
+                    .disk_bandwidth = kDiskBandwidth,
+                    .origins = {.all = Origin::catalogue}}};
   for (int i = 0; i < devices; ++i) {
     cluster.devices.push_back({.type = 0, .host = 0, .name = fmt::format("local.{}", i)});
   }
-  const double bandwidth = e.device_link_bandwidth * share;
+  Speed to_switch = device_speed(e);
+  Speed to_memory = host_speed(e);
+  to_switch.bandwidth *= share;
+  to_switch.latency_s /= 2;
+  to_memory.bandwidth *= share;
   for (int i = 0; i < devices; ++i) {
-    add_both_ways(cluster, i, switch_vertex(cluster, 0), bandwidth, e.device_link_latency_s / 2);
-    add_both_ways(cluster, i, memory_vertex(cluster, 0), e.host_bandwidth * share,
-                  e.host_latency_s);
+    add_both_ways(cluster, i, switch_vertex(cluster, 0), to_switch);
+    add_both_ways(cluster, i, memory_vertex(cluster, 0), to_memory);
   }
   return cluster;
 }

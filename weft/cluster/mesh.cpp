@@ -38,6 +38,16 @@ int position(const Mesh& mesh, const Coordinates& at) {
   return result;
 }
 
+int group_number(const Mesh& mesh, const Coordinates& at, int axis) {
+  int number = 0;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (static_cast<int>(i) != axis) {
+      number = number * mesh.axes[i].size + at[i];
+    }
+  }
+  return number;
+}
+
 std::vector<DeviceId> axis_group(const Mesh& mesh, const Coordinates& at, int axis) {
   WEFT_CHECK(axis >= 0 && axis < static_cast<int>(mesh.axes.size()));
   std::vector<DeviceId> group;

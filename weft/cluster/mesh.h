@@ -28,5 +28,7 @@ using Coordinates = std::vector<int>;  // one for each axis
 [[nodiscard]] int position(const Mesh& mesh, const Coordinates& at);
 /// The devices that differ from `at` on this axis only, in order of their coordinate on it.
 [[nodiscard]] std::vector<DeviceId> axis_group(const Mesh& mesh, const Coordinates& at, int axis);
+/// Which of the axis's groups that is, counted in the order of their first devices' positions.
+[[nodiscard]] int group_number(const Mesh& mesh, const Coordinates& at, int axis);
 
 }  // namespace weft

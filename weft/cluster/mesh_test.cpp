@@ -55,5 +55,20 @@ TEST(Mesh, WrongCoordinatesAreABug) {
   EXPECT_THROW((void)coordinates(sample(), 12), Error);
 }
 
+TEST(Mesh, GroupsAreNumberedByTheirFirstDevices) {
+  const Mesh mesh{.devices = {0, 1, 2, 3, 4, 5, 6, 7}, .axes = {{"a", 2}, {"b", 2}, {"c", 2}}};
+  for (int axis = 0; axis < 3; ++axis) {
+    int next = 0;
+    for (int p = 0; p < 8; ++p) {
+      const Coordinates at = coordinates(mesh, p);
+      if (at[axis] == 0) {
+        EXPECT_EQ(group_number(mesh, at, axis), next++);
+      }
+      EXPECT_EQ(group_number(mesh, at, axis),
+                group_number(mesh, coordinates(mesh, axis_group(mesh, at, axis).front()), axis));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft

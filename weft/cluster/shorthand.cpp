@@ -105,12 +105,14 @@ void add_links(Cluster& cluster, const std::vector<const CatalogueEntry*>& entri
     const int device = static_cast<int>(i);
     const int host = cluster.devices[i].host;
     const CatalogueEntry& e = *entries[i];
-    add_both_ways(cluster, device, switch_vertex(cluster, host), e.device_link_bandwidth,
-                  e.device_link_latency_s / 2);
-    add_both_ways(cluster, device, memory_vertex(cluster, host), e.host_bandwidth,
-                  e.host_latency_s);
+    Speed to_switch = device_speed(e);
+    Speed to_fabric = network_speed(e);
+    to_switch.latency_s /= 2;
+    to_fabric.latency_s /= 2;
+    add_both_ways(cluster, device, switch_vertex(cluster, host), to_switch);
+    add_both_ways(cluster, device, memory_vertex(cluster, host), host_speed(e));
     if (cluster.hosts.size() > 1) {
-      add_both_ways(cluster, device, fabric, e.network_bandwidth, e.network_latency_s / 2);
+      add_both_ways(cluster, device, fabric, to_fabric);
     }
   }
 }
@@ -130,7 +132,8 @@ Cluster build(const std::vector<Part>& parts) {
       const int host = static_cast<int>(cluster.hosts.size());
       cluster.hosts.push_back({.name = fmt::format("h{}", host),
                                .memory_bytes = kHostMemoryFactor * part.devices * type.memory_bytes,
-                               .disk_bandwidth = kHostDiskBandwidth});
+                               .disk_bandwidth = kHostDiskBandwidth,
+                               .origins = {.all = Origin::catalogue}});
       for (int d = 0; d < part.devices; ++d) {
         cluster.devices.push_back(
             {.type = place->second, .host = host, .name = fmt::format("h{}.{}", host, d)});

@@ -1,34 +1,25 @@
 // Times of kernels, collectives and transfers.
 //
-// Kernel (roofline):
+// Kernel: a table that the device type has for the class of ops and the dtype, else a roofline with
+// efficiencies that fall with the size of the call:
 //
-//   launch + max(flops / (efficiency * peak(dtype)), bytes moved / memory bandwidth)
+//   launch + max((flops + half) / (efficiency peak(dtype)), (bytes + half) / (efficiency
+//   bandwidth))
 //
-// Communication: everything that moves at the same time loads the links of its routes, and the
-// busiest link decides:
+// (x + half) / (e p) is x / (e(x) p) with e(x) = e x / (x + half): a call of `half` reaches half of
+// the share of the peak that large calls reach. `half` is in flops for matmul, attention and
+// convolution, in bytes for stream.
 //
-//   link seconds = max over links of (sum of the bytes on it) / bandwidth
-//   hop latency  = sum of the latencies of a route's links
+// Collectives: collective.cpp; the quickest algorithm for the size is taken, or the host's table.
+// Transfers: a piece carries its bytes from device to device over the links of its route:
 //
-//   collective on groups of n devices, V = bytes a device holds of the larger side:
-//     all_gather, reduce_scatter   n - 1 steps round a ring in the given order, last to first as
-//     well;
-//                                  in all, every hop carries (n - 1) / n V
-//     all_reduce                   both of these: 2 (n - 1) steps, 2 (n - 1) / n V
-//     all_to_all                   n - 1 steps; every ordered pair carries V / n
-//     slice                        nothing moves
-//     seconds = steps * the longest hop latency + link seconds
+//   seconds = the longest latency of a route + max over links of (bytes on it) / bandwidth
 //
-//   transfer: a piece carries its bytes from device to device
-//     seconds = the longest latency of a route + link seconds
-//
-// All groups of a call run at the same time. Seconds are linear in V, so each set of groups is
-// worked out once.
+// Host and disk: latency + bytes / bandwidth, or the link's or host's table.
 
 #include "weft/cost/cost.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -91,72 +82,56 @@ double peak_flops(const DeviceType& type, DType dtype) {
 }
 
 CostModel::CostModel(const Cluster& cluster)
-    : cluster_(cluster), routes_(cluster), loads_(cluster.links.size(), 0.0) {
+    : cluster_(cluster), host_links_(cluster.devices.size(), -1), loader_(cluster) {
   for (const DeviceType& type : cluster.types) {
-    std::array<double, 7>& row = seconds_per_flop_.emplace_back();
-    for (const DType dtype : kAllDtypes) {
-      row[static_cast<std::size_t>(dtype)] = 1 / (type.efficiency * peak_flops(type, dtype));
+    auto& rows = speeds_.emplace_back();
+    for (int c = 0; c < kOpClasses; ++c) {
+      const auto op_class = static_cast<OpClass>(c);
+      const auto found = type.ops.find(std::string(op_class_name(op_class)));
+      const OpSpeed speed = found == type.ops.end() ? OpSpeed{} : found->second;
+      const bool stream = op_class == OpClass::stream;
+      const bool own = speed.efficiency > 0;
+      const double efficiency = own && !stream ? speed.efficiency : type.efficiency;
+      const double memory = own && stream ? speed.efficiency : type.memory_efficiency;
+      for (const DType dtype : kAllDtypes) {
+        ClassSpeed& one = rows[c][static_cast<std::size_t>(dtype)];
+        one.seconds_per_flop = 1 / (efficiency * peak_flops(type, dtype));
+        one.seconds_per_byte = 1 / (memory * type.memory_bandwidth);
+        (stream ? one.half_bytes : one.half_flops) = speed.half_size;
+        if (found != type.ops.end()) {
+          const auto table = found->second.tables.find(std::string(dtype_name(dtype)));
+          one.table = table == found->second.tables.end() ? nullptr : &table->second;
+        }
+      }
     }
+  }
+  for (std::size_t i = 0; i < cluster.links.size(); ++i) {
+    const Link& link = cluster.links[i];
+    if (link.from < static_cast<int>(cluster.devices.size()) &&
+        link.to == memory_vertex(cluster, cluster.devices[link.from].host)) {
+      host_links_[link.from] = static_cast<int>(i);
+    }
+  }
+  for (const Host& host : cluster.hosts) {
+    has_tables_ |= !host.collectives.empty();
   }
 }
 
-double CostModel::kernel_seconds(DeviceId device, DType dtype, const Cost& cost) const {
-  const int index = cluster_.devices.at(device).type;
+double CostModel::kernel_seconds(DeviceId device, const KernelWork& work) const {
+  const int index = cluster_.devices[device].type;
   const DeviceType& type = cluster_.types[index];
-  const double compute_s = cost.flops * seconds_per_flop_[index][static_cast<std::size_t>(dtype)];
-  const double memory_s = cost.bytes_moved / type.memory_bandwidth;
+  const ClassSpeed& speed =
+      speeds_[index][static_cast<std::size_t>(work.op_class)][static_cast<std::size_t>(work.dtype)];
+  const auto& [flops, bytes] = work.cost;
+  if (speed.table != nullptr) {
+    return seconds_at(*speed.table, work.op_class == OpClass::stream ? bytes : flops);
+  }
+  const double compute_s = flops > 0 ? (flops + speed.half_flops) * speed.seconds_per_flop : 0;
+  const double memory_s = bytes > 0 ? (bytes + speed.half_bytes) * speed.seconds_per_byte : 0;
   return type.launch_s + std::max(compute_s, memory_s);
 }
 
-// Puts bytes on all links of a route and gives its latency.
-double CostModel::load_route(DeviceId from, DeviceId to, double bytes) const {
-  double latency_s = 0;
-  for (const int link : routes_.between(from, to)) {
-    if (loads_[link] == 0) {
-      loaded_.push_back(link);
-    }
-    loads_[link] += bytes;
-    latency_s += cluster_.links[link].latency_s;
-  }
-  return latency_s;
-}
-
-// The link seconds of all that was loaded; clears the loads.
-double CostModel::take_busiest_link_seconds() const {
-  double seconds = 0;
-  for (const int link : loaded_) {
-    seconds = std::max(seconds, loads_[link] / cluster_.links[link].bandwidth);
-    loads_[link] = 0;
-  }
-  loaded_.clear();
-  return seconds;
-}
-
-// A collective of one byte: the ring of an all_gather, or an all_to_all.
-CostModel::Line CostModel::work_out(Pattern pattern,
-                                    const std::vector<std::vector<DeviceId>>& groups) const {
-  Line line;
-  for (const std::vector<DeviceId>& group : groups) {
-    const std::size_t n = group.size();
-    const double members = static_cast<double>(n);
-    double hop_latency_s = 0;
-    for (std::size_t i = 0; i < n && n > 1; ++i) {
-      if (pattern == Pattern::ring) {
-        const double latency_s = load_route(group[i], group[(i + 1) % n], (members - 1) / members);
-        hop_latency_s = std::max(hop_latency_s, latency_s);
-        continue;
-      }
-      for (std::size_t j = 0; j < n; ++j) {
-        hop_latency_s = std::max(hop_latency_s, load_route(group[i], group[j], 1 / members));
-      }
-    }
-    line.latency_s = std::max(line.latency_s, (members - 1) * hop_latency_s);
-  }
-  line.seconds_per_byte = take_busiest_link_seconds();
-  return line;
-}
-
-std::size_t CostModel::HashGroups::operator()(const GroupsKey& key) const {
+std::size_t CostModel::HashKey::operator()(const Key& key) const {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const int word : key) {
     hash = (hash ^ static_cast<std::uint32_t>(word)) * 1099511628211ULL;
@@ -164,43 +139,155 @@ std::size_t CostModel::HashGroups::operator()(const GroupsKey& key) const {
   return hash ^ (hash >> 32U);
 }
 
-const CostModel::Line& CostModel::line_of(Pattern pattern,
-                                          const std::vector<std::vector<DeviceId>>& groups) const {
-  GroupsKey key = {static_cast<int>(pattern)};
+// Patterns are numbered by their content.
+int CostModel::add_pattern(const Traffic& traffic) const {
+  if (traffic.loads.empty() || traffic.flow_bytes <= 0) {
+    return -1;
+  }
+  std::vector<std::pair<int, double>> content;
+  for (const LinkLoad& load : traffic.loads) {
+    content.emplace_back(load.link, load.amount / traffic.flow_bytes);
+  }
+  const auto [entry, fresh] =
+      pattern_numbers_.try_emplace(std::move(content), static_cast<int>(patterns_.size()));
+  if (fresh) {
+    auto& flows = patterns_.emplace_back();
+    for (const auto& [link, count] : entry->first) {
+      flows.push_back({link, count});
+    }
+  }
+  return entry->second;
+}
+
+const std::vector<LinkLoad>& CostModel::flows(int pattern) const {
+  return patterns_.at(static_cast<std::size_t>(pattern));
+}
+
+const std::vector<CostModel::Way>& CostModel::ways(CollectiveKind kind,
+                                                   const DeviceGroups& groups) const {
+  Key key = {static_cast<int>(kind)};
   for (const std::vector<DeviceId>& group : groups) {
     key.push_back(static_cast<int>(group.size()));
     key.insert(key.end(), group.begin(), group.end());
   }
-  const auto found = lines_.find(key);
-  if (found != lines_.end()) {
+  const auto found = ways_.find(key);
+  if (found != ways_.end()) {
     return found->second;
   }
-  const Line line = work_out(pattern, groups);
-  return lines_.emplace(std::move(key), line).first->second;
-}
-
-double CostModel::collective_seconds(CollectiveKind kind,
-                                     const std::vector<std::vector<DeviceId>>& groups,
-                                     double larger_local_bytes) const {
-  if (kind == CollectiveKind::slice) {
-    return 0;
+  std::vector<Way> list;
+  for (Traffic& traffic : collective_traffic(kind, groups, cluster_, loader_)) {
+    const int pattern = add_pattern(traffic);
+    list.push_back({std::move(traffic), pattern});
   }
-  const bool pairs = kind == CollectiveKind::all_to_all;
-  const Line& line = line_of(pairs ? Pattern::pairs : Pattern::ring, groups);
-  const double rounds = kind == CollectiveKind::all_reduce ? 2 : 1;
-  return rounds * (line.latency_s + line.seconds_per_byte * larger_local_bytes);
+  return ways_.emplace(std::move(key), std::move(list)).first->second;
 }
 
-double CostModel::transfer_seconds(const std::vector<Piece>& pieces,
-                                   std::int64_t element_bytes) const {
+// From the table of the host that all groups lie on. The table is of one group: several at the same
+// time take as much longer as a ring of theirs would.
+Communication CostModel::measured(CollectiveKind kind, const DeviceGroups& groups,
+                                  double bytes) const {
+  const int host = cluster_.devices[groups[0][0]].host;
+  for (const CollectiveTable& table : cluster_.hosts[host].collectives) {
+    if (table.kind != collective_name(kind) ||
+        table.members != static_cast<int>(groups[0].size())) {
+      continue;
+    }
+    for (const std::vector<DeviceId>& group : groups) {
+      for (const DeviceId device : group) {
+        if (cluster_.devices[device].host != host || group.size() != groups[0].size()) {
+          return {};
+        }
+      }
+    }
+    const Way& all = ways(kind, groups)[0];
+    const double alone_s = byte_seconds(ways(kind, {groups[0]})[0].traffic, cluster_, bytes);
+    const double shared_s = byte_seconds(all.traffic, cluster_, bytes);
+    return {.algorithm = Algorithm::measured,
+            .latency_s = 0,
+            .seconds = seconds_at(table.curve, bytes) * (alone_s > 0 ? shared_s / alone_s : 1),
+            .flow_bytes = all.traffic.flow_bytes * bytes,
+            .pattern = all.pattern};
+  }
+  return {};
+}
+
+Communication CostModel::collective(CollectiveKind kind, const DeviceGroups& groups,
+                                    double larger_local_bytes) const {
+  Communication best;
+  if (kind == CollectiveKind::slice || groups.empty()) {
+    return best;
+  }
+  if (has_tables_) {
+    best = measured(kind, groups, larger_local_bytes);
+    if (best.algorithm == Algorithm::measured) {
+      return best;
+    }
+  }
+  for (const Way& way : ways(kind, groups)) {
+    const double latency_s = latency_seconds(way.traffic);
+    const double seconds = byte_seconds(way.traffic, cluster_, larger_local_bytes);
+    if (best.algorithm == Algorithm::none || latency_s + seconds < best.total_s()) {
+      best = {.algorithm = way.traffic.algorithm,
+              .latency_s = latency_s,
+              .seconds = seconds,
+              .flow_bytes = way.traffic.flow_bytes * larger_local_bytes,
+              .pattern = way.pattern};
+    }
+  }
+  return best;
+}
+
+Communication CostModel::collective(CollectiveKind kind, const DeviceGroups& groups,
+                                    double larger_local_bytes, Algorithm algorithm) const {
+  if (algorithm == Algorithm::measured || algorithm == Algorithm::none) {
+    return collective(kind, groups, larger_local_bytes);
+  }
+  for (const Way& way : ways(kind, groups)) {
+    if (way.traffic.algorithm == algorithm) {
+      return {.algorithm = algorithm,
+              .latency_s = latency_seconds(way.traffic),
+              .seconds = byte_seconds(way.traffic, cluster_, larger_local_bytes),
+              .flow_bytes = way.traffic.flow_bytes * larger_local_bytes,
+              .pattern = way.pattern};
+    }
+  }
+  return collective(kind, groups, larger_local_bytes);
+}
+
+Communication CostModel::transfer(const std::vector<Piece>& pieces,
+                                  std::int64_t element_bytes) const {
   double latency_s = 0;
+  double largest = 0;
   for (const Piece& piece : pieces) {
     const double bytes = bytes_of(piece.region, element_bytes);
     if (bytes > 0) {
-      latency_s = std::max(latency_s, load_route(piece.from, piece.to, bytes));
+      latency_s = std::max(latency_s, loader_.put(piece.from, piece.to, bytes));
+      largest = std::max(largest, piece.from != piece.to ? bytes : 0);
     }
   }
-  return latency_s + take_busiest_link_seconds();
+  Traffic traffic;
+  loader_.end_phase(traffic, latency_s, largest);
+  return {.algorithm = Algorithm::pairs,
+          .latency_s = latency_s,
+          .seconds = byte_seconds(traffic, cluster_, 1),
+          .flow_bytes = largest,
+          .pattern = add_pattern(traffic)};
+}
+
+double CostModel::host_copy_seconds(DeviceId device, double bytes) const {
+  const int id = host_links_[device];
+  require(id >= 0, "device {} has no link to its host's memory; give one in the cluster file",
+          cluster_.devices[device].name);
+  const Link& link = cluster_.links[id];
+  return link.table.empty() ? link.latency_s + bytes / link.bandwidth
+                            : seconds_at(link.table, bytes);
+}
+
+double CostModel::disk_seconds(int host, double bytes) const {
+  const Host& h = cluster_.hosts.at(host);
+  require(h.disk_bandwidth > 0 || !h.disk_table.empty(),
+          "host {} has no disk; give its bandwidth in the cluster file", h.name);
+  return h.disk_table.empty() ? bytes / h.disk_bandwidth : seconds_at(h.disk_table, bytes);
 }
 
 }  // namespace weft

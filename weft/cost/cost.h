@@ -2,12 +2,13 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
 #include "weft/cluster/cluster.h"
-#include "weft/cluster/route.h"
-#include "weft/ops/op.h"
+#include "weft/cost/collective.h"
+#include "weft/cost/kernel_work.h"
 #include "weft/sharding/reshard.h"
 
 namespace weft {
@@ -16,51 +17,87 @@ namespace weft {
 /// dtype.
 [[nodiscard]] double peak_flops(const DeviceType& type, DType dtype);
 
-/// Analytic times. Every formula stands in cost.cpp with its terms named. Keeps what it has worked
-/// out of routes and groups, so one thread at a time may use it. The cluster must outlive it.
+/// What a collective or a transfer takes.
+struct Communication {
+  Algorithm algorithm = Algorithm::none;
+  double latency_s = 0;
+  double seconds = 0;  // of the bytes behind the latency, if nothing else uses the links
+  /// For sharing links: each hop is a flow that carries so many bytes; which flows use which links
+  /// says `CostModel::flows(pattern)`.
+  double flow_bytes = 0;
+  int pattern = -1;  // -1: uses no links
+  [[nodiscard]] double total_s() const { return latency_s + seconds; }
+};
+
+/// Analytic times, and measured ones where the cluster has tables. Every formula stands in cost.cpp
+/// and collective.cpp with its terms named. Keeps what it has worked out of routes and groups, so
+/// one thread at a time may use it. The cluster must outlive it.
 class CostModel {
  public:
   explicit CostModel(const Cluster& cluster);
 
-  /// Roofline: launch + max(flops / (efficiency peak), bytes / memory bandwidth).
-  [[nodiscard]] double kernel_seconds(DeviceId device, DType dtype, const Cost& cost) const;
-  /// Latency + bandwidth of a ring over the routes it takes; links used by several hops are shared.
-  /// `concurrent` groups of the same axis run at the same time and share links too: pass all of
-  /// them.
-  [[nodiscard]] double collective_seconds(CollectiveKind kind,
-                                          const std::vector<std::vector<DeviceId>>& groups,
-                                          double larger_local_bytes) const;
-  /// Pieces that move at the same time between two meshes.
-  [[nodiscard]] double transfer_seconds(const std::vector<Piece>& pieces,
-                                        std::int64_t element_bytes) const;
+  [[nodiscard]] double kernel_seconds(DeviceId device, const KernelWork& work) const;
 
+  /// The best algorithm for this size. `groups` of the same axis run at the same time and share
+  /// links: pass all of them.
+  [[nodiscard]] Communication collective(CollectiveKind kind, const DeviceGroups& groups,
+                                         double larger_local_bytes) const;
+  /// By this algorithm, which must be one that the groups can use.
+  [[nodiscard]] Communication collective(CollectiveKind kind, const DeviceGroups& groups,
+                                         double larger_local_bytes, Algorithm algorithm) const;
+  [[nodiscard]] double collective_seconds(CollectiveKind kind, const DeviceGroups& groups,
+                                          double larger_local_bytes) const {
+    return collective(kind, groups, larger_local_bytes).total_s();
+  }
+  /// Pieces that move at the same time between two meshes.
+  [[nodiscard]] Communication transfer(const std::vector<Piece>& pieces,
+                                       std::int64_t element_bytes) const;
+  [[nodiscard]] double transfer_seconds(const std::vector<Piece>& pieces,
+                                        std::int64_t element_bytes) const {
+    return transfer(pieces, element_bytes).total_s();
+  }
+  /// Between a device and its host's memory, either way.
+  [[nodiscard]] double host_copy_seconds(DeviceId device, double bytes) const;
+  /// Reads and writes of a host's disk share it, so what happens at the same time adds up.
+  [[nodiscard]] double disk_seconds(int host, double bytes) const;
+
+  /// How many flows of a pattern use each link, by link.
+  [[nodiscard]] const std::vector<LinkLoad>& flows(int pattern) const;
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
 
  private:
-  // seconds = latency_s + seconds_per_byte * bytes
-  struct Line {
-    double latency_s = 0;
-    double seconds_per_byte = 0;
+  using Key = std::vector<int>;
+  struct HashKey {
+    std::size_t operator()(const Key& key) const;
   };
-  enum class Pattern : std::uint8_t { ring, pairs };
-  using GroupsKey = std::vector<int>;
-  struct HashGroups {
-    std::size_t operator()(const GroupsKey& key) const;
+  // One way to carry out a collective, and its pattern.
+  struct Way {
+    Traffic traffic;
+    int pattern = -1;
+  };
+  // seconds = launch + max((flops + half) * per_flop, (bytes + half) * per_byte)
+  struct ClassSpeed {
+    double seconds_per_flop = 0;
+    double seconds_per_byte = 0;
+    double half_flops = 0;
+    double half_bytes = 0;
+    const Curve* table = nullptr;
   };
 
-  [[nodiscard]] const Line& line_of(Pattern pattern,
-                                    const std::vector<std::vector<DeviceId>>& groups) const;
-  [[nodiscard]] Line work_out(Pattern pattern,
-                              const std::vector<std::vector<DeviceId>>& groups) const;
-  double load_route(DeviceId from, DeviceId to, double bytes) const;
-  [[nodiscard]] double take_busiest_link_seconds() const;
+  [[nodiscard]] const std::vector<Way>& ways(CollectiveKind kind, const DeviceGroups& groups) const;
+  [[nodiscard]] Communication measured(CollectiveKind kind, const DeviceGroups& groups,
+                                       double bytes) const;
+  [[nodiscard]] int add_pattern(const Traffic& traffic) const;
 
   const Cluster& cluster_;
-  std::vector<std::array<double, 7>> seconds_per_flop_;  // by device type and DType
-  mutable Routes routes_;
-  mutable std::unordered_map<GroupsKey, Line, HashGroups> lines_;
-  mutable std::vector<double> loads_;  // bytes by link, all 0 between calls
-  mutable std::vector<int> loaded_;    // links with a load
+  // by device type, class of ops and dtype
+  std::vector<std::array<std::array<ClassSpeed, 7>, kOpClasses>> speeds_;
+  std::vector<int> host_links_;  // by device: its link to its host's memory, or -1
+  bool has_tables_ = false;      // some host has measured collectives
+  mutable LinkLoader loader_;
+  mutable std::unordered_map<Key, std::vector<Way>, HashKey> ways_;
+  mutable std::vector<std::vector<LinkLoad>> patterns_;
+  mutable std::map<std::vector<std::pair<int, double>>, int> pattern_numbers_;
 };
 
 }  // namespace weft

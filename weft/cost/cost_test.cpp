@@ -33,21 +33,23 @@ Cluster one_host(int devices) {
   return cluster_from_json(json, "test");
 }
 
+KernelWork work(DType dtype, double flops, double bytes, OpClass op_class = OpClass::matmul) {
+  return {.op_class = op_class, .dtype = dtype, .cost = {.flops = flops, .bytes_moved = bytes}};
+}
+
 TEST(Kernel, IsARoofline) {
   const Cluster cluster = two_hosts();
   const CostModel cost(cluster);
   // 1e9 flops at half of 1e12 take 2 ms; 1e6 bytes at 1e11 take 10 us.
-  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, DType::f32, {.flops = 1e9, .bytes_moved = 1e6}),
-                   3e-6 + 2e-3);
-  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, DType::f32, {.flops = 1e6, .bytes_moved = 1e9}),
-                   3e-6 + 1e-2);
-  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, DType::f32, {}), 3e-6);
+  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, work(DType::f32, 1e9, 1e6)), 3e-6 + 2e-3);
+  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, work(DType::f32, 1e6, 1e9)), 3e-6 + 1e-2);
+  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, {}), 3e-6);
 }
 
 TEST(Kernel, OtherDtypesFallBack) {
   const Cluster cluster = two_hosts();
   const CostModel cost(cluster);
-  const auto seconds = [&](DType dtype) { return cost.kernel_seconds(0, dtype, {.flops = 1e9}); };
+  const auto seconds = [&](DType dtype) { return cost.kernel_seconds(0, work(dtype, 1e9, 0)); };
   EXPECT_DOUBLE_EQ(seconds(DType::f16), 3e-6 + 0.5e-3);
   EXPECT_DOUBLE_EQ(seconds(DType::bf16), 3e-6 + 0.5e-3);  // on the f16 units
   EXPECT_DOUBLE_EQ(seconds(DType::i64), 3e-6 + 2e-3);     // as f32
@@ -55,19 +57,151 @@ TEST(Kernel, OtherDtypesFallBack) {
   Cluster half_only = cluster;
   half_only.types[0].flops_per_s = {{"bf16", 4e12}};
   const CostModel other(half_only);
-  EXPECT_DOUBLE_EQ(other.kernel_seconds(0, DType::f16, {.flops = 1e9}), 3e-6 + 0.5e-3);
-  EXPECT_DOUBLE_EQ(other.kernel_seconds(0, DType::f32, {.flops = 1e9}), 3e-6 + 1e-3);
+  EXPECT_DOUBLE_EQ(other.kernel_seconds(0, work(DType::f16, 1e9, 0)), 3e-6 + 0.5e-3);
+  EXPECT_DOUBLE_EQ(other.kernel_seconds(0, work(DType::f32, 1e9, 0)), 3e-6 + 1e-3);
+}
+
+TEST(Kernel, SmallCallsAreLessEfficient) {
+  Cluster cluster = two_hosts();
+  cluster.types[0].ops["matmul"] = {.efficiency = 0.8, .half_size = 1e9};
+  cluster.types[0].ops["stream"] = {.efficiency = 0.5, .half_size = 1e6};
+  const CostModel cost(cluster);
+  // 1e9 of half size 1e9 reach half of 0.8e12; 7e9 reach 7/8 of it.
+  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, work(DType::f32, 1e9, 0)), 3e-6 + 1e9 / 0.4e12);
+  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, work(DType::f32, 7e9, 0)), 3e-6 + 7e9 / 0.7e12);
+  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, work(DType::f32, 0, 1e6, OpClass::stream)),
+                   3e-6 + 1e6 / 25e9);
+  // Other classes keep the efficiency of the device.
+  EXPECT_DOUBLE_EQ(cost.kernel_seconds(0, work(DType::f32, 1e9, 0, OpClass::attention)),
+                   3e-6 + 2e-3);
+}
+
+TEST(Kernel, AMeasuredTableTakesPrecedence) {
+  Cluster cluster = two_hosts();
+  cluster.types[0].ops["matmul"].tables["f32"] = {{{1e6, 1e-5}, {1e9, 1e-3}, {3e9, 2e-3}}};
+  const CostModel cost(cluster);
+  const auto seconds = [&](double flops) {
+    return cost.kernel_seconds(0, work(DType::f32, flops, 1e9));
+  };
+  EXPECT_DOUBLE_EQ(seconds(1e3), 1e-5) << "below the first point: as the first";
+  EXPECT_DOUBLE_EQ(seconds(1e9), 1e-3);
+  EXPECT_DOUBLE_EQ(seconds(2e9), 1.5e-3) << "between: on the line";
+  EXPECT_DOUBLE_EQ(seconds(5e9), 3e-3) << "beyond: with the last slope";
+  EXPECT_GT(cost.kernel_seconds(0, work(DType::f16, 1e9, 1e9)), 9e-3) << "no table of f16";
+}
+
+TEST(Kernel, ClassesOfOps) {
+  EXPECT_EQ(op_class("linear_weight_grad"), OpClass::matmul);
+  EXPECT_EQ(op_class("attention_backward"), OpClass::attention);
+  EXPECT_EQ(op_class("conv_input_grad"), OpClass::convolution);
+  EXPECT_EQ(op_class("layer_norm"), OpClass::stream);
+}
+
+TEST(Host, CopiesAndDisk) {
+  Cluster cluster = parse_cluster("1x2xT4");
+  const CostModel cost(cluster);
+  EXPECT_DOUBLE_EQ(cost.host_copy_seconds(1, 1e9), 10e-6 + 1e9 / (0.77 * 16e9));
+  EXPECT_DOUBLE_EQ(cost.disk_seconds(0, 6e9), 2);
+  cluster.hosts[0].disk_table = {{{1e6, 1e-2}, {2e6, 2e-2}}};
+  EXPECT_DOUBLE_EQ(CostModel(cluster).disk_seconds(0, 3e6), 3e-2);
+}
+
+// 2 hosts of 4: V bytes on all 8, with n = 231 GB/s and 6.6 us inside, p = 19.25 GB/s and 10 us
+// between the hosts, a port for each device.
+TEST(Collective, AlgorithmsByHand) {
+  const Cluster cluster = parse_cluster("2x4xA100-80GB");
+  const CostModel cost(cluster);
+  const Groups all = {{0, 1, 2, 3, 4, 5, 6, 7}};
+  const double n = 0.77 * 300e9;
+  const double p = 0.77 * 25e9;
+  const double v = 1e9;
+  const auto seconds = [&](CollectiveKind kind, Algorithm algorithm) {
+    const Communication c = cost.collective(kind, all, v, algorithm);
+    EXPECT_EQ(c.algorithm, algorithm);
+    return c.total_s();
+  };
+  EXPECT_NEAR(seconds(all_reduce, Algorithm::ring), 14 * 10e-6 + 1.75 * v / p, 1e-9);
+  // Four rings, each through another port.
+  EXPECT_NEAR(seconds(all_reduce, Algorithm::rings), 14 * 10e-6 + 1.75 * v / 4 / p, 1e-9);
+  EXPECT_NEAR(seconds(all_gather, Algorithm::rings), 7 * 10e-6 + 0.875 * v / 4 / p, 1e-9);
+  // Twice 3 steps inside with 3/4 of V; between the hosts 2 steps with 1/4 of V.
+  EXPECT_NEAR(seconds(all_reduce, Algorithm::hierarchical),
+              6 * 6.6e-6 + 1.5 * v / n + 20e-6 + 0.25 * v / p, 1e-9);
+  EXPECT_NEAR(seconds(reduce_scatter, Algorithm::hierarchical),
+              3 * 6.6e-6 + 0.75 * v / n + 10e-6 + 0.125 * v / p, 1e-9);
+  // Three phases with all of V: two inside, one between.
+  EXPECT_NEAR(seconds(all_reduce, Algorithm::doubling), 2 * 6.6e-6 + 2 * v / n + 10e-6 + v / p,
+              1e-9);
+  // Depth 3: root 4, its children 2 and 6; the mirror has root 3. Edges 4-2, 6-4 … of each cross
+  // the hosts at 4-2 and 3-5: port 4 sends up nothing and down V / 2, port 5 likewise.
+  const double tree = seconds(all_reduce, Algorithm::tree);
+  EXPECT_NEAR(tree, 6 * 10e-6 + 0.5 * v / p, 1e-3);
+}
+
+TEST(Collective, TheSizeDecides) {
+  const Cluster cluster = parse_cluster("2x4xA100-80GB");
+  const CostModel cost(cluster);
+  const Groups all = {{0, 1, 2, 3, 4, 5, 6, 7}};
+  EXPECT_EQ(cost.collective(all_reduce, all, 8).algorithm, Algorithm::doubling);
+  EXPECT_EQ(cost.collective(all_reduce, all, 4e9).algorithm, Algorithm::hierarchical);
+  EXPECT_EQ(cost.collective(all_gather, {{0, 1, 2, 3}}, 1e6).algorithm, Algorithm::ring);
+  EXPECT_EQ(cost.collective(all_to_all, all, 1e6).algorithm, Algorithm::pairs);
+  // Never slower than what it could also choose.
+  for (double bytes = 1; bytes < 1e11; bytes *= 3) {
+    const double best = cost.collective_seconds(all_reduce, all, bytes);
+    for (const Algorithm other : {Algorithm::ring, Algorithm::rings, Algorithm::tree,
+                                  Algorithm::hierarchical, Algorithm::doubling}) {
+      EXPECT_LE(best, cost.collective(all_reduce, all, bytes, other).total_s());
+    }
+  }
+}
+
+TEST(Collective, ALibraryMayKnowOnlyRings) {
+  Cluster cluster = parse_cluster("2x4xA100-80GB");
+  cluster.types[0].collectives = {"ring"};
+  const CostModel cost(cluster);
+  EXPECT_EQ(cost.collective(all_reduce, {{0, 1, 4, 5}}, 8).algorithm, Algorithm::ring);
+}
+
+TEST(Collective, AMeasuredTableTakesPrecedence) {
+  Cluster cluster = one_host(4);
+  cluster.hosts[0].collectives = {
+      {.kind = "all_reduce", .members = 2, .curve = {{{1e6, 1e-3}, {2e6, 3e-3}}}}};
+  const CostModel cost(cluster);
+  const Communication two = cost.collective(all_reduce, {{0, 1}}, 1.5e6);
+  EXPECT_EQ(two.algorithm, Algorithm::measured);
+  EXPECT_DOUBLE_EQ(two.total_s(), 2e-3);
+  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_reduce, {{0, 1}, {2, 3}}, 1.5e6), 2e-3)
+      << "groups that share no link";
+  EXPECT_NE(cost.collective(all_reduce, {{0, 1, 2}}, 1e6).algorithm, Algorithm::measured);
+  EXPECT_NE(cost.collective(all_gather, {{0, 1}}, 1e6).algorithm, Algorithm::measured);
+}
+
+// vTrain's measurements of NCCL on 8 A100: 92.8 us for 1 MB, 339 us for 30.4 MB, 8.19 ms for 1 GiB.
+TEST(Collective, TheCatalogueMatchesNcclOnEightA100) {
+  const Cluster cluster = parse_cluster("1x8xA100-80GB");
+  const CostModel cost(cluster);
+  const Groups all = {{0, 1, 2, 3, 4, 5, 6, 7}};
+  const auto ring = [&](double bytes) {
+    return cost.collective(all_reduce, all, bytes, Algorithm::ring).total_s();
+  };
+  EXPECT_NEAR(ring(1048576), 92.8e-6, 10e-6);
+  EXPECT_NEAR(ring(30408704), 339e-6, 20e-6);
+  EXPECT_NEAR(ring(1073741824), 8.19e-3, 0.1e-3);
 }
 
 TEST(Collective, RingOfTwo) {
   const Cluster cluster = one_host(2);
   const CostModel cost(cluster);
-  // all_reduce: 2 steps of 2 us, 2 * 1/2 * 100 MB over 10 GB/s.
-  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_reduce, {{0, 1}}, 100e6), 4e-6 + 10e-3);
+  // all_reduce: everything to the other in one step; a ring would need two.
+  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_reduce, {{0, 1}}, 100e6), 2e-6 + 10e-3);
+  EXPECT_DOUBLE_EQ(cost.collective(all_reduce, {{0, 1}}, 100e6, Algorithm::ring).total_s(),
+                   4e-6 + 10e-3);
   EXPECT_DOUBLE_EQ(cost.collective_seconds(all_gather, {{0, 1}}, 100e6), 2e-6 + 5e-3);
   EXPECT_DOUBLE_EQ(cost.collective_seconds(reduce_scatter, {{0, 1}}, 100e6), 2e-6 + 5e-3);
   EXPECT_DOUBLE_EQ(cost.collective_seconds(all_to_all, {{0, 1}}, 100e6), 2e-6 + 5e-3);
   EXPECT_EQ(cost.collective_seconds(slice, {{0, 1}}, 100e6), 0);
+  EXPECT_DOUBLE_EQ(cost.collective_seconds(CollectiveKind::shift, {{0, 1}}, 100e6), 2e-6 + 10e-3);
 }
 
 TEST(Collective, RingOfFour) {
@@ -79,7 +213,7 @@ TEST(Collective, RingOfFour) {
   // Each device sends 3 pieces of 25 MB over its own link.
   EXPECT_DOUBLE_EQ(cost.collective_seconds(all_to_all, {{0, 1, 2, 3}}, 100e6), 6e-6 + 7.5e-3);
   // Two groups of two have links of their own.
-  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_reduce, {{0, 1}, {2, 3}}, 100e6), 4e-6 + 10e-3);
+  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_reduce, {{0, 1}, {2, 3}}, 100e6), 2e-6 + 10e-3);
 }
 
 TEST(Collective, OneDeviceNeedsNoTime) {
@@ -104,8 +238,11 @@ TEST(Collective, TheOrderOfTheRingMatters) {
   const Cluster cluster = two_hosts();
   const CostModel cost(cluster);
   // 0 1 | 2 3 crosses once each way; 0 2 1 3 crosses twice each way.
-  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_gather, {{0, 1, 2, 3}}, 100e6), 42e-6 + 75e-3);
-  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_gather, {{0, 2, 1, 3}}, 100e6), 42e-6 + 150e-3);
+  const auto ring = [&](const Groups& groups) {
+    return cost.collective(all_gather, groups, 100e6, Algorithm::ring).total_s();
+  };
+  EXPECT_DOUBLE_EQ(ring({{0, 1, 2, 3}}), 42e-6 + 75e-3);
+  EXPECT_DOUBLE_EQ(ring({{0, 2, 1, 3}}), 42e-6 + 150e-3);
   // all_to_all: each of two devices sends 25 MB to each of two on the other host.
   EXPECT_DOUBLE_EQ(cost.collective_seconds(all_to_all, {{0, 1, 2, 3}}, 100e6), 42e-6 + 100e-3);
 }
@@ -176,9 +313,9 @@ TEST(Speed, AThousandDevices) {
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_GT(sum, 0);
   EXPECT_LT(seconds, 0.3);  // a few ms without sanitizers
-  // A ring of 128 over a port of 25 GB/s each: 254 steps of 10 us.
-  EXPECT_DOUBLE_EQ(cost.collective_seconds(all_reduce, strided, 128e6),
-                   254 * 10e-6 + 2 * 127e6 / 25e9);
+  // A ring of 128 over a port of 77 % of 25 GB/s each: 254 steps of 10 us.
+  EXPECT_DOUBLE_EQ(cost.collective(all_reduce, strided, 128e6, Algorithm::ring).total_s(),
+                   254 * 10e-6 + 2 * 127e6 / (0.77 * 25e9));
 }
 
 }  // namespace

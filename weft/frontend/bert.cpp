@@ -78,7 +78,7 @@ class BertBuilder {
     net_.layer("embeddings", base_ + "embeddings.");
     table_ = net_.parameter("word_embeddings.weight", {m_.vocab, m_.hidden},
                             {.kind = Init::Kind::normal, .std_dev = 0.02});
-    ValueId x = net_.build().emit("embedding", {table_, tokens}, {}, "word_embeddings");
+    ValueId x = net_.lookup(table_, tokens, "word_embeddings");
     x = net_.add_positions(x, "position_embeddings", m_.positions, m_.roberta ? 2 : 0);
     if (m_.segments > 0) {
       const ValueId table = net_.parameter("token_type_embeddings.weight", {m_.segments, m_.hidden},
@@ -120,7 +120,7 @@ class BertBuilder {
     x = net_.activation(x, m_.roberta ? "gelu" : m_.act, transform + "act");
     x = net_.layer_norm(x, m_.roberta ? "layer_norm" : "transform.LayerNorm", m_.eps);
     const ValueId bias = net_.parameter("bias", {m_.vocab}, {});
-    const ValueId logits = net_.linear_with(x, table_, bias, "decoder", Parallel::tokens);
+    const ValueId logits = net_.linear_with(x, table_, bias, "decoder", Parallel::vocabulary);
     return net_.cross_entropy(logits);
   }
 

@@ -148,7 +148,7 @@ class GptBuilder {
     ValueId wpe = parameter("wpe.weight", {g_.positions, g_.hidden},
                             {.kind = Init::Kind::normal, .std_dev = kPositionStdDev}, "wpe.weight");
     wpe = net_.rows(wpe, 0, g_.seq, "positions");
-    const ValueId x = net_.build().emit("embedding", {wte_, tokens}, {}, "wte");
+    const ValueId x = net_.lookup(wte_, tokens, "wte");
     return net_.dropout(net_.add(x, wpe, "wpe"), g_.dropout, "drop");
   }
 
@@ -208,7 +208,7 @@ class GptBuilder {
         g_.tied ? wte_
                 : parameter("logits/w", {g_.vocab, g_.hidden},
                             {.kind = Init::Kind::normal, .std_dev = kStdDev}, "lm_head.weight");
-    const ValueId logits = net_.linear_with(x, w, -1, "logits", Parallel::tokens);
+    const ValueId logits = net_.linear_with(x, w, -1, "logits", Parallel::vocabulary);
     ValueId loss = net_.cross_entropy(logits);
     for (const ValueId term : balance_) {
       loss = net_.add(loss, term, "loss_balance");

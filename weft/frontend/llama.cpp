@@ -108,7 +108,7 @@ class LlamaBuilder {
     net_.layer("embed", "model.");
     const ValueId table = net_.parameter("embed_tokens.weight", {m_.vocab, m_.hidden},
                                          {.kind = Init::Kind::normal, .std_dev = kStdDev});
-    ValueId x = net_.build().emit("embedding", {table, tokens}, {}, "embed_tokens");
+    ValueId x = net_.lookup(table, tokens, "embed_tokens");
     x = net_.dropout(x, m_.dropout, "drop");
     for (std::int64_t i = 0; i < m_.layers; ++i) {
       net_.layer(fmt::format("layers.{}", i), fmt::format("model.layers.{}.", i));
@@ -236,7 +236,8 @@ class LlamaBuilder {
                                ? table
                                : net_.parameter("lm_head.weight", {m_.vocab, m_.hidden},
                                                 {.kind = Init::Kind::normal, .std_dev = kStdDev});
-    ValueId loss = net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::tokens));
+    ValueId loss =
+        net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::vocabulary));
     for (const ValueId term : balance_) {
       loss = net_.add(loss, term, "loss_balance");
     }

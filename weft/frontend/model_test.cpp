@@ -137,7 +137,8 @@ TEST_F(ModelTest, GptHasTheLayersAndHintsThatPlansRelyOn) {
     EXPECT_EQ(node_named(graph, name).inputs.size(), 2U);
     EXPECT_EQ(node_named(graph, std::string(name) + "_bias").op, "add");
   }
-  EXPECT_EQ(hint(graph, "head/logits"), "tokens");
+  EXPECT_EQ(hint(graph, "head/logits"), "vocabulary");
+  EXPECT_EQ(hint(graph, "embed/wte"), "vocabulary");
   EXPECT_EQ(graph.values[node_named(graph, "head/logits").inputs[1]].name, "embed/wte.weight");
   EXPECT_EQ(attr_number(node_named(graph, "h.1/attn/attention").attrs, "scale"), 0.25);
   EXPECT_EQ(value_named(graph, "inv_count").type, (TensorType{{}, DType::f32}));

@@ -111,7 +111,7 @@ std::int64_t vocabulary_of(const Graph& forward) {
     if (node.op == "embedding" && type(node.inputs[1]).kind == ValueKind::input &&
         !first.type.shape.empty()) {
       limit = std::min(limit, first.type.shape.front().size);
-    } else if (node.op == "cross_entropy" && !first.type.shape.empty()) {
+    } else if (node.op == "label_scores" && !first.type.shape.empty()) {
       limit = std::min(limit, first.type.shape.back().size);
     }
   }

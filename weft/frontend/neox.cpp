@@ -70,7 +70,7 @@ class NeoxBuilder {
     net_.layer("embed", "gpt_neox.");
     const ValueId table = net_.parameter("embed_in.weight", {m_.vocab, m_.hidden},
                                          {.kind = Init::Kind::normal, .std_dev = 0.02});
-    ValueId x = net_.build().emit("embedding", {table, tokens}, {}, "embed_in");
+    ValueId x = net_.lookup(table, tokens, "embed_in");
     x = net_.dropout(x, m_.dropout, "drop");
     for (std::int64_t i = 0; i < m_.layers; ++i) {
       net_.layer(fmt::format("layers.{}", i), fmt::format("gpt_neox.layers.{}.", i));
@@ -82,7 +82,7 @@ class NeoxBuilder {
     const ValueId weight = m_.tied ? table
                                    : net_.parameter("embed_out.weight", {m_.vocab, m_.hidden},
                                                     {.kind = Init::Kind::normal, .std_dev = 0.02});
-    return net_.cross_entropy(net_.linear_with(x, weight, -1, "embed_out", Parallel::tokens));
+    return net_.cross_entropy(net_.linear_with(x, weight, -1, "embed_out", Parallel::vocabulary));
   }
 
  private:

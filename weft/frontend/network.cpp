@@ -6,6 +6,7 @@
 
 #include "weft/base/error.h"
 #include "weft/frontend/family.h"
+#include "weft/ops/cross_entropy.h"
 
 namespace weft {
 
@@ -19,8 +20,8 @@ Attrs hint(Parallel parallel) {
       return {{"parallel", std::string("column")}};
     case Parallel::row:
       return {{"parallel", std::string("row")}};
-    case Parallel::tokens:
-      return {{"parallel", std::string("tokens")}};
+    case Parallel::vocabulary:
+      return {{"parallel", std::string("vocabulary")}};
   }
   fail_check("known Parallel", __FILE__, __LINE__);
 }
@@ -85,6 +86,10 @@ ValueId Network::embedding(ValueId ids, const std::string& name, std::int64_t ro
   const ValueId table = parameter(name + ".weight", {rows, features},
                                   {.kind = Init::Kind::normal, .std_dev = std_dev});
   return build_.emit("embedding", {table, ids}, {}, name);
+}
+
+ValueId Network::lookup(ValueId table, ValueId tokens, const std::string& name) {
+  return build_.emit("embedding", {table, tokens}, hint(Parallel::vocabulary), name);
 }
 
 ValueId Network::linear(ValueId x, const std::string& name, const LinearOptions& options) {
@@ -304,8 +309,7 @@ ValueId Network::cross_entropy(ValueId logits) {
   rows.pop_back();
   const ValueId labels = ids("labels", rows);
   const ValueId inv_count = build_.input("inv_count", {{}, loss_dtype(dtype_)});
-  return build_.emit("cross_entropy", {logits, labels, inv_count}, {{"ignore", std::int64_t{-100}}},
-                     "loss");
+  return ops::cross_entropy(build_, logits, labels, inv_count, "loss");
 }
 
 ValueId Network::squared_error(ValueId x) {

@@ -10,8 +10,9 @@
 namespace weft {
 
 /// How a layer's weights are split when it is spread over devices: outputs (column), inputs (row;
-/// its result is a sum over devices), tokens instead of weights, or not at all.
-enum class Parallel { none, column, row, tokens };
+/// its result is a sum over devices), rows of a vocabulary (as column, in any number of parts), or
+/// not at all.
+enum class Parallel { none, column, row, vocabulary };
 
 struct LinearOptions {
   std::int64_t to = 0;  // features of the result
@@ -91,6 +92,8 @@ class Network {
   // ---- layers; each is named by its last part of a path
   ValueId embedding(ValueId ids, const std::string& name, std::int64_t rows, std::int64_t features,
                     double std_dev = 0.02);
+  /// Rows of a vocabulary's table that exists already.
+  ValueId lookup(ValueId table, ValueId tokens, const std::string& name);
   ValueId linear(ValueId x, const std::string& name, const LinearOptions& options);
   /// With a weight (and bias) that exist already. A bias behind split inputs is added after the
   /// sum.

@@ -83,7 +83,7 @@ class T5Builder {
 
  private:
   ValueId embed(ValueId tokens) {
-    const ValueId x = net_.build().emit("embedding", {table_, tokens}, {}, "embed_tokens");
+    const ValueId x = net_.lookup(table_, tokens, "embed_tokens");
     return net_.dropout(x, m_.dropout, "embed_drop");
   }
 
@@ -190,7 +190,7 @@ class T5Builder {
       weight = net_.parameter("lm_head.weight", {m_.vocab, m_.hidden},
                               {.kind = Init::Kind::normal, .std_dev = 0.02});
     }
-    return net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::tokens));
+    return net_.cross_entropy(net_.linear_with(x, weight, -1, "lm_head", Parallel::vocabulary));
   }
 
   const T5& m_;

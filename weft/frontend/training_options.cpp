@@ -73,7 +73,7 @@ void smooth_labels(Graph& graph, double smoothing) {
   }
   bool found = false;
   for (Node& node : graph.nodes) {
-    if (node.op == "cross_entropy") {
+    if (node.op == "label_scores") {
       node.attrs["smoothing"] = smoothing;
       found = true;
     }

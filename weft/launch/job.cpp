@@ -1,10 +1,5 @@
-// The launcher's loop: poll the pipes of all workers, look who has ended, decide.
-//
-// When one worker dies the others soon fail too, because their peer is gone. The cause is found by
-// class: a worker killed by a signal, or one that reports an error of its own (class 0), explains
-// the rest; one that aborted or left without a word (1) explains less; one that says its peer
-// failed (2) explains nothing unless nobody else says more. A cause of class 0 counts at once, the
-// others after kSettle.
+// The launcher's loop: poll the pipes of all workers, look who has ended (cause.h) and who hangs
+// (pulse.h), decide.
 #include "weft/launch/job.h"
 
 #include <fcntl.h>
@@ -19,6 +14,8 @@
 #include <optional>
 
 #include "weft/base/error.h"
+#include "weft/launch/cause.h"
+#include "weft/launch/pulse.h"
 #include "weft/launch/worker_process.h"
 
 namespace weft {
@@ -26,7 +23,6 @@ namespace {
 
 using Clock = WorkerProcess::Clock;
 using Seconds = std::chrono::duration<double>;
-constexpr Seconds kSettle(1.0);
 constexpr Seconds kOwnPause(5.0);
 constexpr int kPollMs = 50;
 
@@ -80,17 +76,10 @@ class SignalCatcher {
   struct sigaction old_terminate_ = {};
 };
 
-struct Cause {
-  int cls = 0;
-  int rank = 0;
-  std::string text;
-  int exit_code = 1;
-  Clock::time_point at = {};
-};
-
 /// All workers end with it, whatever happens.
 struct Job {
   std::vector<WorkerProcess> workers;
+  std::vector<Pulse> pulses;  // by rank; "ended" also until a worker's first word
   std::optional<Cause> cause;
   std::vector<bool> reported;  // an error, by rank
   int stop_requests = 0;
@@ -112,33 +101,39 @@ std::string worker_name(const WorkerProcess& worker) {
   return fmt::format("worker {} (rank {})", worker.rank, worker.rank);
 }
 
-void add_cause(Job& job, Cause cause) {
-  cause.at = job.cause ? job.cause->at : Clock::now();  // the settling time runs from the first
-  if (!job.cause || cause.cls < job.cause->cls) {
-    job.cause = std::move(cause);
-  }
-}
-
 void hear(Job& job, WorkerProcess& worker, const std::string& line, const OnMessage& on_message) {
   const nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
   if (!message.is_object()) {
-    add_cause(job, {.cls = 1,
-                    .rank = worker.rank,
-                    .text = fmt::format("{} reported what is not a JSON object: {}",
-                                        worker_name(worker), line.substr(0, 200))});
+    add_cause(job.cause, {.cls = 1,
+                          .rank = worker.rank,
+                          .text = fmt::format("{} reported what is not a JSON object: {}",
+                                              worker_name(worker), line.substr(0, 200))});
     return;
   }
   const std::string type = message.value("type", "");
+  Pulse& pulse = job.pulses[worker.rank];
+  pulse.ended = false;
+  if (type == "heartbeat") {
+    note_heartbeat(pulse,
+                   {.works = message.value("works", true),
+                    .waits = message.value("waits", false),
+                    .where = worker.activity.view().where},
+                   Clock::now());
+  } else {
+    note_word(pulse, Clock::now());
+  }
   if (type == "error") {
     job.reported[worker.rank] = true;
-    add_cause(job, {.cls = message.value("consequence", false) ? 2 : 0,
-                    .rank = worker.rank,
-                    .text = fmt::format("{}: {}", worker_name(worker),
-                                        message.value("message", "an error without a message")),
-                    .exit_code = message.value("exit_code", 1)});
+    add_cause(job.cause,
+              {.cls = message.value("consequence", false) ? 2 : 0,
+               .rank = worker.rank,
+               .text = fmt::format("{}: {}", worker_name(worker),
+                                   message.value("message", "an error without a message")),
+               .exit_code = message.value("exit_code", 1)});
   } else if (type == "done") {
     worker.done_at = Clock::now();
   }
+  pulse.ended = worker.done_at.has_value();
   if (on_message) {
     on_message(worker.rank, message);
   }
@@ -155,11 +150,12 @@ void judge_end(Job& job, const WorkerProcess& worker) {
     return;
   }
   const bool first_rate = sign != 0 && sign != SIGABRT;
-  std::string text = fmt::format("{} {}", worker_name(worker), describe_status(worker.status));
+  std::string text = fmt::format("{} {}{}", worker_name(worker), describe_status(worker.status),
+                                 in_place(worker.activity.view().where));
   if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == 127) {
     text += " (it could not be executed)";
   }
-  add_cause(job, {.cls = first_rate ? 0 : 1, .rank = worker.rank, .text = std::move(text)});
+  add_cause(job.cause, {.cls = first_rate ? 0 : 1, .rank = worker.rank, .text = std::move(text)});
 }
 
 void look_at(Job& job, const JobSpec& spec, WorkerProcess& worker, const OnMessage& on_message) {
@@ -176,16 +172,38 @@ void look_at(Job& job, const JobSpec& spec, WorkerProcess& worker, const OnMessa
     }
     return;
   }
-  const auto now = Clock::now();
-  const double patience_s = worker.heard ? spec.heartbeat_timeout_s : spec.start_timeout_s;
-  if (worker.done_at && now - *worker.done_at > Seconds(spec.grace_s)) {
+  if (worker.done_at && Clock::now() - *worker.done_at > Seconds(spec.grace_s)) {
     destroy(worker);  // its work is done; only its end hangs
     worker.status = 0;
-  } else if (now - worker.last_heard > Seconds(patience_s)) {
-    add_cause(job, {.cls = 0,
-                    .rank = worker.rank,
-                    .text = fmt::format("{} hangs: it has said nothing for {:.3g} s",
-                                        worker_name(worker), patience_s)});
+  }
+}
+
+// Before its first word a worker loads libraries, which may take long; but if it is stopped it
+// loads nothing.
+void look_for_hangs(Job& job, const JobSpec& spec) {
+  const auto now = Clock::now();
+  for (const WorkerProcess& worker : job.workers) {
+    Pulse& pulse = job.pulses[worker.rank];
+    pulse.ended = pulse.ended || worker.ended;
+    pulse.where = worker.activity.view().where;  // now, not when its heart beat last
+    const double silent_s = Seconds(now - worker.last_heard).count();
+    if (!worker.ended && !worker.heard &&
+        (silent_s > spec.start_timeout_s ||
+         (silent_s > spec.patience.silence_s && is_stopped(worker)))) {
+      add_cause(job.cause, {.cls = 0,
+                            .rank = worker.rank,
+                            .text = fmt::format("{} hangs: it has said nothing for {:.3g} s{}",
+                                                worker_name(worker), silent_s,
+                                                "; it was in start, before its first word")});
+    }
+  }
+  if (const auto hang = find_hang(job.pulses, spec.patience, now)) {
+    const WorkerProcess& worker = job.workers[hang->rank];
+    add_cause(job.cause,
+              {.cls = 0,
+               .rank = hang->rank,
+               .text = fmt::format("{} {}{}", worker_name(worker), hang->text,
+                                   is_stopped(worker) ? " (the process is stopped)" : "")});
   }
 }
 
@@ -220,12 +238,12 @@ void forgive_own_pause(Job& job, Clock::time_point& last_look) {
     for (WorkerProcess& worker : job.workers) {
       worker.last_heard += now - last_look;
     }
+    for (Pulse& pulse : job.pulses) {
+      pulse.heard += now - last_look;
+      pulse.idle_since += now - last_look;
+    }
   }
   last_look = now;
-}
-
-bool is_settled(const Cause& cause) {
-  return cause.cls == 0 || Clock::now() - cause.at > kSettle;
 }
 
 // The last words of the worker that failed.
@@ -249,7 +267,8 @@ JobResult failure(Job& job) {
   return {.ok = false,
           .interrupted = job.stop_requests > 0,
           .cause = with_tail(job, *job.cause),
-          .exit_code = job.cause->exit_code};
+          .exit_code = job.cause->exit_code,
+          .rank = job.cause->rank};
 }
 
 }  // namespace
@@ -259,6 +278,7 @@ JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
   const SignalCatcher signals;
   Job job;
   job.reported.resize(spec.ranks);
+  job.pulses.resize(spec.ranks, {.ended = true});
   const int port = free_port();
   for (int rank = 0; rank < spec.ranks; ++rank) {
     job.workers.push_back(start_worker(spec, rank, port));
@@ -275,6 +295,7 @@ JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
     for (WorkerProcess& worker : job.workers) {
       look_at(job, spec, worker, on_message);
     }
+    look_for_hangs(job, spec);
     const bool all_ended = std::ranges::all_of(job.workers, &WorkerProcess::ended);
     if (job.cause && (all_ended || is_settled(*job.cause))) {
       return failure(job);

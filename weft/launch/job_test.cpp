@@ -1,5 +1,6 @@
 #include "weft/launch/job.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,18 +104,37 @@ TEST(Job, EndsAWorkerThatHangs) {
 say '{"type":"hello"}'
 if [ $RANK = 1 ]; then sleep 60; fi
 while true; do say '{"type":"heartbeat"}'; sleep 0.05; done)");
-  job.heartbeat_timeout_s = 0.3;
+  job.patience.silence_s = 0.3;
   const JobResult result = run_job(job, {});
   EXPECT_EQ(result.cause, "worker 1 (rank 1) hangs: it has said nothing for 0.3 s");
   EXPECT_FALSE(has_children());
 }
 
+TEST(Job, EndsAWorkerThatBeatsButDoesNothing) {
+  JobSpec job = shell_job(2, R"(
+waits=$([ $RANK = 0 ] && echo true || echo false)
+while true; do say "{\"type\":\"heartbeat\",\"works\":false,\"waits\":$waits}"; sleep 0.05; done)");
+  job.patience.stuck_s = 0.4;
+  EXPECT_EQ(run_job(job, {}).cause, "worker 1 (rank 1) hangs: it has done nothing for 0.4 s");
+}
+
+TEST(Job, SeesThatAWorkerIsStopped) {
+  JobSpec job = shell_job(1, "kill -STOP $$; sleep 60");
+  job.patience.silence_s = 0.2;  // not even a first word: but it is not loading either
+  EXPECT_THAT(run_job(job, {}).cause, testing::HasSubstr("worker 0 (rank 0) hangs"));
+  job = shell_job(1, R"(say '{"type":"hello"}'; kill -STOP $$; sleep 60)");
+  job.patience.silence_s = 0.2;
+  EXPECT_THAT(run_job(job, {}).cause, testing::HasSubstr("(the process is stopped)"));
+  EXPECT_FALSE(has_children());
+}
+
 TEST(Job, HasMorePatienceBeforeTheFirstWord) {
   JobSpec job = shell_job(1, R"(sleep 0.3; say '{"type":"hello"}')");
-  job.heartbeat_timeout_s = 0.1;
+  job.patience.silence_s = 0.1;
   EXPECT_TRUE(run_job(job, {}).ok);
   job.start_timeout_s = 0.1;
-  EXPECT_EQ(run_job(job, {}).cause, "worker 0 (rank 0) hangs: it has said nothing for 0.1 s");
+  EXPECT_THAT(run_job(job, {}).cause,
+              testing::StartsWith("worker 0 (rank 0) hangs: it has said nothing for 0.1"));
 }
 
 TEST(Job, SurvivesAFloodOfOutput) {

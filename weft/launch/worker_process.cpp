@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "weft/base/error.h"
@@ -24,6 +25,8 @@ namespace weft {
 namespace {
 
 constexpr int kReportFd = 3;  // in the worker
+constexpr int kSharedFd = 4;
+constexpr int kAside = 10;  // descriptors from here on are in nobody's way
 constexpr std::size_t kTailBytes = 4096;
 constexpr std::size_t kReadAtOnce = std::size_t{1} << 20U;  // then other workers are looked at too
 
@@ -51,6 +54,8 @@ std::vector<std::string> worker_environment(const JobSpec& job, int rank, int po
       fmt::format("MASTER_PORT={}", port),
       fmt::format("OMP_NUM_THREADS={}", job.threads_per_rank),
       fmt::format("WEFT_REPORT_FD={}", kReportFd),
+      fmt::format("{}={}", kActivityFd, kSharedFd),
+      fmt::format("WEFT_RESTART={}", job.restart),
   };
   std::vector<std::string> all = ours;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -83,6 +88,7 @@ struct ChildSetup {
   char* const* environment = nullptr;
   int report_fd = -1;
   int output_fd = -1;
+  int activity_fd = -1;
   pid_t parent = 0;
 };
 
@@ -99,14 +105,13 @@ struct ChildSetup {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const int null_fd = ::open("/dev/null", O_RDONLY);
+  const int report_fd = ::fcntl(setup.report_fd, F_DUPFD_CLOEXEC, kAside);
+  const int activity_fd = ::fcntl(setup.activity_fd, F_DUPFD_CLOEXEC, kAside);
   ::dup2(null_fd, STDIN_FILENO);
   ::dup2(setup.output_fd, STDOUT_FILENO);
   ::dup2(setup.output_fd, STDERR_FILENO);
-  if (setup.report_fd == kReportFd) {
-    ::fcntl(kReportFd, F_SETFD, 0);
-  } else {
-    ::dup2(setup.report_fd, kReportFd);
-  }
+  ::dup2(report_fd, kReportFd);
+  ::dup2(activity_fd, kSharedFd);
   ::execve(setup.executable, setup.arguments, setup.environment);
   ::_exit(127);
 }
@@ -140,6 +145,7 @@ WorkerProcess start_worker(const JobSpec& job, int rank, int port) {
   if (::access(job.executable.c_str(), X_OK) != 0) {
     fail_environment("cannot start worker {}: {}: {}", rank, job.executable, std::strerror(errno));
   }
+  WorkerProcess worker;
   const Pipe report = make_pipe();
   const Pipe output = make_pipe();
   std::vector<std::string> argument_texts = {job.executable};
@@ -152,6 +158,7 @@ WorkerProcess start_worker(const JobSpec& job, int rank, int port) {
                          .environment = environment.data(),
                          .report_fd = report.write_end,
                          .output_fd = output.write_end,
+                         .activity_fd = worker.activity.fd(),
                          .parent = ::getpid()};
   // Until the child has dropped the launcher's handlers, signals wait: a request to stop that it
   // caught with them would look like one more of the user's.
@@ -167,7 +174,6 @@ WorkerProcess start_worker(const JobSpec& job, int rank, int port) {
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::close(report.write_end);
   ::close(output.write_end);
-  WorkerProcess worker;
   worker.rank = rank;
   worker.pid = pid;
   worker.report_fd = report.read_end;
@@ -210,6 +216,15 @@ bool reap(WorkerProcess& worker) {
     worker.ended = true;
   }
   return worker.ended;
+}
+
+bool is_stopped(const WorkerProcess& worker) {
+  std::ifstream file(fmt::format("/proc/{}/stat", worker.pid));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t end = text.rfind(')');  // of the name, which may hold anything
+  return end != std::string::npos && end + 2 < text.size() &&
+         (text[end + 2] == 'T' || text[end + 2] == 't');
 }
 
 void destroy(WorkerProcess& worker) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/launch/activity.h"
 #include "weft/launch/job.h"
 
 namespace weft {
@@ -19,6 +20,7 @@ struct WorkerProcess {
   pid_t pid = -1;
   int report_fd = -1;                 // read end; -1 once closed
   int output_fd = -1;                 // read end of its stdout and stderr; -1 once closed
+  ActivityMonitor activity;           // what it does
   std::string pending;                // the start of a report line that has not ended
   std::string output_tail;            // the last few KB it printed
   Clock::time_point last_heard = {};  // or its start
@@ -37,6 +39,8 @@ struct WorkerProcess {
 void read_output(WorkerProcess& worker);
 /// Whether the process has ended; collects its status.
 bool reap(WorkerProcess& worker);
+/// Whether the process is stopped (SIGSTOP, a debugger).
+[[nodiscard]] bool is_stopped(const WorkerProcess& worker);
 /// Kills and waits, closes the pipes. Harmless if it has ended.
 void destroy(WorkerProcess& worker);
 

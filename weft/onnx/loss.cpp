@@ -13,6 +13,7 @@
 #include "weft/base/error.h"
 #include "weft/onnx/emit.h"
 #include "weft/onnx/importer.h"
+#include "weft/ops/cross_entropy.h"
 #include "weft/ops/rules.h"
 
 namespace weft::onnx_import {
@@ -39,8 +40,7 @@ ValueId cross_entropy(Importer& importer, Operand& output) {
   importer.model().vocabulary = shape.back().size;
   shape.pop_back();
   const ValueId labels = b.input("labels", {shape, DType::i64});
-  return b.emit("cross_entropy", {logits, labels, importer.inv_count()},
-                {{"ignore", std::int64_t{-100}}});
+  return ops::cross_entropy(b, logits, labels, importer.inv_count(), "loss");
 }
 
 // sample_share / samples of the micro-batch = 1 / samples of the step; the first is what the

@@ -32,8 +32,10 @@ namespace weft::ops {
 [[nodiscard]] OpDef cast();
 [[nodiscard]] OpDef dropout();
 [[nodiscard]] OpDef dropout_backward();
-[[nodiscard]] OpDef cross_entropy();
-[[nodiscard]] OpDef cross_entropy_backward();
+[[nodiscard]] OpDef label_scores();
+[[nodiscard]] OpDef label_scores_backward();
+[[nodiscard]] OpDef nll();
+[[nodiscard]] OpDef nll_backward();
 [[nodiscard]] OpDef constant();
 [[nodiscard]] OpDef accumulate();
 [[nodiscard]] OpDef sum_squares();

@@ -26,6 +26,7 @@ struct Block {
 template <typename T>
 struct Forward {
   using W = Wide<T>;
+  static constexpr W kNothing = -std::numeric_limits<W>::infinity();
   AttentionLayout at;
   const AttentionDropout& mask;
   const T* q = nullptr;
@@ -36,18 +37,35 @@ struct Forward {
   W* lse = nullptr;
 
   void run(std::int64_t task, W* scratch) const {
-    Block<T> block = make_block(task, scratch);
     const AttentionSizes& a = at.sizes;
-    const Range seen = {a.keys(block.queries.begin).begin, a.keys(block.queries.end - 1).end};
+    const Range rows = a.queries(task % a.blocks());
+    const Range seen = {a.keys(rows.begin).begin, a.keys(rows.end - 1).end};
+    Block<T> block = make_block(task, scratch);
+    if (seen.size() == 0) {
+      see_nothing(block);
+      return;
+    }
     for (std::int64_t key = seen.begin; key < seen.end; key += kAttentionKeys) {
-      run_tile(block, {key, std::min(seen.end, key + kAttentionKeys)}, key == seen.begin);
+      run_tile(block, {key, std::min(seen.end, key + kAttentionKeys)},
+               key == seen.begin && !a.continues);
     }
     for (std::int64_t i = 0; i < block.queries.size(); ++i) {
       const std::int64_t row = block.queries.begin + i;
       const RunningSoftmax<W>& softmax = block.softmax[static_cast<std::size_t>(i)];
       scale_row(out + at.out(block.sample, block.head, row), block.out + i * block.out_stride, a.e,
                 softmax.inverse_sum());
-      lse[at.lse(block.sample, block.head, row)] = softmax.lse();
+      lse[at.lse(block.sample, block.head, row)] =
+          a.ring && softmax.sum == 0 ? kNothing : softmax.lse();
+    }
+  }
+
+  // In a ring another run will see something; lse says that none has so far.
+  void see_nothing(const Block<T>& block) const {
+    const AttentionSizes& a = at.sizes;
+    for (std::int64_t i = block.queries.begin; i < block.queries.end && !a.continues; ++i) {
+      T* const row = out + at.out(block.sample, block.head, i);
+      std::fill(row, row + a.e, T{});
+      lse[at.lse(block.sample, block.head, i)] = a.ring ? kNothing : W{0};
     }
   }
 
@@ -73,7 +91,24 @@ struct Forward {
     }
     block.q = wide_rows(q + at.q(block.sample, block.head, first), a.h * a.d, block.queries.size(),
                         a.d, queries_copy);
+    if (a.continues) {
+      go_on(block);
+    }
     return block;
+  }
+
+  // What runs before have made is one more part of the row: its largest score is lse, its sum 1.
+  void go_on(Block<T>& block) const {
+    const AttentionSizes& a = at.sizes;
+    const std::int64_t first = block.queries.begin;
+    wide_rows(out + at.out(block.sample, block.head, first), a.h * a.e, block.queries.size(), a.e,
+              block.out);
+    for (std::int64_t i = 0; i < block.queries.size(); ++i) {
+      const W so_far = lse[at.lse(block.sample, block.head, first + i)];
+      if (so_far != kNothing) {
+        block.softmax[static_cast<std::size_t>(i)] = {.top = so_far, .sum = 1};
+      }
+    }
   }
 
   void run_tile(Block<T>& block, Range keys, bool first) const {
@@ -137,13 +172,12 @@ template <typename T>
 Tensors forward(const KernelCall& call) {
   using W = Wide<T>;
   const AttentionSizes sizes = attention_sizes(call.call, 0, 3);
-  const AttentionDropout mask(sizes, call.env);
-  const at::Tensor& q = call.inputs[0];
-  Tensors outputs = {at::empty({sizes.b, sizes.s, sizes.h, sizes.e}, q.options()),
-                     at::empty({sizes.b, sizes.h, sizes.s}, options_of<W>())};
-  const Forward<T> work{.at = attention_layout(sizes, call.env),
+  const AttentionLayout layout = attention_layout(sizes, call.env, 1);
+  const AttentionDropout mask(layout, call.env);
+  Tensors outputs = {output_of(call, 0), output_of(call, 1)};
+  const Forward<T> work{.at = layout,
                         .mask = mask,
-                        .q = data_of<T>(q),
+                        .q = data_of<T>(call.inputs[0]),
                         .k = data_of<T>(call.inputs[1]),
                         .v = data_of<T>(call.inputs[2]),
                         .bias = sizes.n > 0 ? data_of<T>(call.inputs[3]) : nullptr,

@@ -18,7 +18,13 @@
 // In the factor rules the groups have the letter h: without sharing they are the heads. If there is
 // but one group, r is the major factor of the heads and can be split; dk and dv are then partial
 // sums, as dbias is when b is split. Queries (s) can be split too: each device sees all keys, and
-// its dk and dv are partial sums.
+// its dk and dv are partial sums. In a ring, queries and keys are split alike: a run of the kernel
+// takes the keys of one device, and
+//
+//   out = sum over runs of exp(lse_run - lse) out_run,   lse = log sum over runs of exp(lse_run),
+//
+// which is brought up to date by each run. The gradient needs nothing but the final out and lse for
+// its sums over runs.
 
 #include "weft/ops/attention.h"
 
@@ -97,7 +103,8 @@ FactorRule factors(const OpCall& call) {
   const bool biased = call.inputs.size() > 3;
   return {.dims = std::string("b s (h r) d, b t h d, b t h e") + (biased ? ", n (h r) s t" : "") +
                   " -> b s (h r) e, b (h r) s",
-          .whole = biased ? "tden" : "tde"};
+          .whole = biased ? "tden" : "tde",
+          .ring = biased ? "" : "st"};
 }
 
 std::vector<ValueId> gradient(const Backward& b) {
@@ -118,8 +125,12 @@ std::vector<ValueId> gradient(const Backward& b) {
   return grads;
 }
 
-// The share of the scores that are seen.
+// The share of the scores that are seen; behind the first run of a ring, by the device that sees
+// most.
 double seen_share(const AttentionSizes& a) {
+  if (a.continues) {
+    return 1;
+  }
   const double t = static_cast<double>(std::max<std::int64_t>(a.t, 1));
   const double w = a.window == 0 ? t : std::min(t, static_cast<double>(a.window));
   const double one_side = w / t * (1 - w / (2 * t));  // 1/2 without a window
@@ -181,7 +192,8 @@ FactorRule factors_backward(const OpCall& call) {
       .dims = std::string("b s (h r) e, b s (h r) d, b t h d, b t h e, b s (h r) e, b (h r) s") +
               (biased ? ", n (h r) s t" : "") + " -> b s (h r) d, b t h d, b t h e" +
               (has_bias_gradient(call) ? ", n (h r) s t" : ""),
-      .whole = biased ? "tden" : "tde"};
+      .whole = biased ? "tden" : "tde",
+      .ring = biased ? "" : "st"};
 }
 
 Cost cost_backward(const OpCall& call) {
@@ -198,10 +210,11 @@ std::int64_t workspace_backward(const OpCall& call) {
 }  // namespace
 
 Range AttentionSizes::keys(std::int64_t row) const {
-  const std::int64_t query = first_query + row;
-  const std::int64_t reach = window == 0 ? std::max(query + 1, t) : window;
-  return {std::max<std::int64_t>(0, query - reach + 1),
-          std::min(t, causal ? query + 1 : query + reach)};
+  constexpr std::int64_t kFar = std::int64_t{1} << 60;
+  const std::int64_t query = first_query + row - first_key;
+  const std::int64_t reach = window == 0 ? kFar : window;
+  return {std::clamp<std::int64_t>(query - reach + 1, 0, t),
+          std::clamp<std::int64_t>(causal ? query + 1 : query + reach, 0, t)};
 }
 
 std::int64_t AttentionSizes::forward_scratch() const {
@@ -233,7 +246,10 @@ AttentionSizes attention_sizes(const OpCall& call, std::size_t q, std::size_t bi
           .scale = attr_number(call.attrs, "scale"),
           .dropout = attr_number(call.attrs, "dropout"),
           .bias_gradient = has_bias_gradient(call),
-          .narrow = sum_dtype(queries.dtype) != queries.dtype};
+          .narrow = sum_dtype(queries.dtype) != queries.dtype,
+          .ring = call.ring_step >= 0,
+          .continues = call.ring_step > 0,
+          .all_keys = keys.size(1)};
 }
 
 OpDef attention() {

@@ -34,7 +34,11 @@ struct AttentionSizes {
   double dropout = 0;
   bool bias_gradient = false;
   bool narrow = false;           // bf16: blocks are converted to f32
+  bool ring = false;             // others of its runs see other keys
+  bool continues = false;        // a ring's run behind the first: outputs hold a part already
   std::int64_t first_query = 0;  // where the s queries begin among all of the sample
+  std::int64_t first_key = 0;    // same of the t keys, in a ring
+  std::int64_t all_keys = 0;     // of the sample
 
   [[nodiscard]] std::int64_t heads_per_group() const { return h / g; }
   /// The keys that query `row` of these sees.

@@ -62,8 +62,11 @@ struct Gradient {
     HeadBlock<W> block{.sample = sample, .group = group};
     block.dk = target(dk_group, a.g * a.d, scratch.dk, a.d);
     block.dv = target(dv_group, a.g * a.e, scratch.dv, a.e);
-    block.writes = a.window == 0 && a.s > 0 && a.keys(a.s - 1).end == a.t;
-    if (!block.writes) {
+    block.writes = !a.continues && a.window == 0 && a.s > 0 && a.keys(a.s - 1).end == a.t;
+    if (a.continues) {
+      wide_rows(dk_group, a.g * a.d, a.t, a.d, scratch.dk);
+      wide_rows(dv_group, a.g * a.e, a.t, a.e, scratch.dv);
+    } else if (!block.writes) {
       clear(block);
     }
     for (std::int64_t j = 0; j < a.heads_per_group(); ++j) {
@@ -95,6 +98,13 @@ struct Gradient {
                            scratch.dout);
     block.dq = target(dq + at_q, a.h * a.d, scratch.dq, a.d);
     const Range seen = {a.keys(first).begin, a.keys(block.queries.end - 1).end};
+    if (a.continues) {
+      wide_rows(dq + at_q, a.h * a.d, rows, a.d, scratch.dq);
+    } else if (seen.size() == 0) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::fill(block.dq.row(i), block.dq.row(i) + a.d, W{0});
+      }
+    }
     std::array<W, kAttentionRows> delta;
     for (std::int64_t i = 0; i < rows; ++i) {
       const std::int64_t at_row = at.out(block.sample, block.head, first + i);
@@ -102,7 +112,7 @@ struct Gradient {
     }
     for (std::int64_t key = seen.begin; key < seen.end; key += kAttentionKeys) {
       run_tile(block, scratch, {key, std::min(seen.end, key + kAttentionKeys)}, delta.data(),
-               key == seen.begin);
+               key == seen.begin && !a.continues);
     }
     write_rows(dq + at_q, a.h * a.d, scratch.dq, rows, a.d);
   }
@@ -205,17 +215,17 @@ template <typename T>
 Tensors backward(const KernelCall& call) {
   using W = Wide<T>;
   const AttentionSizes sizes = attention_sizes(call.call, 1, 6);
-  const AttentionDropout mask(sizes, call.env);
+  const AttentionLayout layout = attention_layout(sizes, call.env, 2);
+  const AttentionDropout mask(layout, call.env);
   const auto data = [&](std::size_t i) { return data_of<T>(call.inputs[i]); };
-  Tensors outputs = {at::empty_like(call.inputs[1]), at::empty_like(call.inputs[2]),
-                     at::empty_like(call.inputs[3])};
+  Tensors outputs = {output_of(call, 0), output_of(call, 1), output_of(call, 2)};
   at::Tensor bias_sum;  // dbias itself, but in bf16
   if (sizes.bias_gradient) {
-    outputs.push_back(at::empty_like(call.inputs[6]));
+    outputs.push_back(output_of(call, 3));
     bias_sum = sizes.narrow ? at::empty(outputs[3].sizes(), options_of<W>()) : outputs[3];
     bias_sum.zero_();
   }
-  const Gradient<T> work{.at = attention_layout(sizes, call.env),
+  const Gradient<T> work{.at = layout,
                          .mask = mask,
                          .dout = data(0),
                          .q = data(1),

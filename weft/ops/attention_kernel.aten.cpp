@@ -7,8 +7,8 @@ namespace weft::ops {
 namespace {
 
 // Without regions the local tensors are the whole ones.
-std::int64_t begin_of(const KernelEnv& env, std::size_t dim) {
-  return env.inputs.empty() ? 0 : env.inputs[0].at(dim).begin;
+std::int64_t begin_of(const KernelEnv& env, std::size_t dim, std::size_t operand = 0) {
+  return env.inputs.empty() ? 0 : env.inputs.at(operand).at(dim).begin;
 }
 
 // to[j] = 0 or `kept`, for elements begin + j of the stream.
@@ -34,9 +34,12 @@ void draw_factors(const RandomStream& random, std::uint64_t begin, std::int64_t 
 
 }  // namespace
 
-AttentionLayout attention_layout(const AttentionSizes& sizes, const KernelEnv& env) {
+AttentionLayout attention_layout(const AttentionSizes& sizes, const KernelEnv& env,
+                                 std::size_t keys) {
   AttentionLayout layout{.sizes = sizes, .first_sample = begin_of(env, 0)};
   layout.sizes.first_query = begin_of(env, 1);
+  layout.sizes.first_key = begin_of(env, 1, keys);
+  layout.sizes.all_keys = env.inputs.empty() ? sizes.t : env.whole_inputs.at(keys).at(1).size;
   return layout;
 }
 
@@ -59,21 +62,21 @@ void for_attention_tasks(std::int64_t tasks, std::int64_t size, const at::Tensor
   });
 }
 
-AttentionDropout::AttentionDropout(const AttentionSizes& sizes, const KernelEnv& env)
+AttentionDropout::AttentionDropout(const AttentionLayout& layout, const KernelEnv& env)
     : stream_{env.seed, env.step, env.node},
-      sizes_(sizes),
-      first_sample_(begin_of(env, 0)),
-      first_query_(begin_of(env, 1)),
-      queries_(env.inputs.empty() ? sizes.s : env.whole_inputs.at(0).at(1).size),
+      sizes_(layout.sizes),
+      first_sample_(layout.first_sample),
+      queries_(env.inputs.empty() ? sizes_.s : env.whole_inputs.at(0).at(1).size),
       first_head_(begin_of(env, 2)),
-      heads_(env.inputs.empty() ? sizes.h : env.whole_inputs.at(0).at(2).size) {
+      heads_(env.inputs.empty() ? sizes_.h : env.whole_inputs.at(0).at(2).size) {
 }
 
 template <typename T>
 void AttentionDropout::factors(std::int64_t sample, std::int64_t head, std::int64_t row, Range keys,
                                T* to) const {
   const std::int64_t line = (first_sample_ + sample) * heads_ + first_head_ + head;
-  const std::int64_t first = (line * queries_ + first_query_ + row) * sizes_.t + keys.begin;
+  const std::int64_t first = (line * queries_ + sizes_.first_query + row) * sizes_.all_keys +
+                             sizes_.first_key + keys.begin;
   draw_factors(stream_, static_cast<std::uint64_t>(first), keys.size(), sizes_.dropout, to);
 }
 

@@ -45,8 +45,9 @@ struct AttentionLayout {
   }
 };
 
-/// Operand 0 of both calls has samples, rows and heads as its first dims.
-[[nodiscard]] AttentionLayout attention_layout(const AttentionSizes& sizes, const KernelEnv& env);
+/// Operand 0 of both calls has samples, rows and heads as its first dims; operand `keys` is k.
+[[nodiscard]] AttentionLayout attention_layout(const AttentionSizes& sizes, const KernelEnv& env,
+                                               std::size_t keys);
 
 /// Calls work(task, scratch) for tasks 0 … tasks - 1, in parallel. `scratch` is memory for `size`
 /// numbers of the dtype of `like`, and of the calling thread alone.
@@ -56,7 +57,7 @@ void for_attention_tasks(std::int64_t tasks, std::int64_t size, const at::Tensor
 /// The factors by which dropout multiplies the entries of P.
 class AttentionDropout {
  public:
-  AttentionDropout(const AttentionSizes& sizes, const KernelEnv& env);
+  AttentionDropout(const AttentionLayout& layout, const KernelEnv& env);
 
   [[nodiscard]] bool active() const { return sizes_.dropout > 0; }
 
@@ -69,7 +70,6 @@ class AttentionDropout {
   RandomStream stream_;
   AttentionSizes sizes_;
   std::int64_t first_sample_ = 0;
-  std::int64_t first_query_ = 0;
   std::int64_t queries_ = 1;
   std::int64_t first_head_ = 0;
   std::int64_t heads_ = 1;

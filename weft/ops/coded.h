@@ -52,8 +52,10 @@ Tensors layer_norm_kernel(const KernelCall& call);
 Tensors layer_norm_backward_kernel(const KernelCall& call);
 Tensors attention_kernel(const KernelCall& call);
 Tensors attention_backward_kernel(const KernelCall& call);
-Tensors cross_entropy_kernel(const KernelCall& call);
-Tensors cross_entropy_backward_kernel(const KernelCall& call);
+Tensors label_scores_kernel(const KernelCall& call);
+Tensors label_scores_backward_kernel(const KernelCall& call);
+Tensors nll_kernel(const KernelCall& call);
+Tensors nll_backward_kernel(const KernelCall& call);
 
 // General tensor ops.
 Tensors arg_max_kernel(const KernelCall& call);

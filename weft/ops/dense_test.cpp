@@ -39,10 +39,11 @@ TEST(DenseOps, ShapesKeepTheBatchSymbol) {
   const Attrs transposed{{"transpose_a", std::int64_t{1}}, {"transpose_b", std::int64_t{1}}};
   EXPECT_EQ(call("matmul", {f32({kBatch, 3, 2}), f32({kBatch, 5, 3})}, transposed).outputs[0],
             f32({kBatch, 2, 5}));
-  const TensorTypes loss = call("cross_entropy", {f32({kBatch, 7}), i64({kBatch}), f32({})},
-                                {{"ignore", std::int64_t{-100}}})
-                               .outputs;
-  EXPECT_EQ(loss, (TensorTypes{f32({}), f32({kBatch})}));
+  const Attrs ignore{{"ignore", std::int64_t{-100}}};
+  EXPECT_EQ(call("label_scores", {f32({kBatch, 7}), i64({kBatch})}, ignore).outputs,
+            (TensorTypes{f32({kBatch}), f32({kBatch})}));
+  EXPECT_EQ(call("nll", {f32({kBatch}), f32({kBatch}), i64({kBatch}), f32({})}, ignore).outputs,
+            (TensorTypes{f32({})}));
 }
 
 TEST(DenseOps, StatisticsOfLowPrecisionAreF32) {
@@ -81,9 +82,8 @@ TEST(DenseOps, ShapeRulesSayWhatDoesNotFit) {
                       {f32({1, 3, 4, 4}), f32({1, 3, 2, 4}), f32({1, 3, 2, 5}), f32({4, 3, 3})},
                       attention(0)),
               HasSubstr("bias f32[4,3,3] does not fit"));
-  EXPECT_THAT(
-      refusal("cross_entropy", {f32({2, 7}), i64({3}), f32({})}, {{"ignore", std::int64_t{-100}}}),
-      HasSubstr("labels i64[3] do not fit"));
+  EXPECT_THAT(refusal("label_scores", {f32({2, 7}), i64({3})}, {{"ignore", std::int64_t{-100}}}),
+              HasSubstr("labels i64[3] do not fit"));
 }
 
 Cost cost(const char* op, const OpCall& of) {

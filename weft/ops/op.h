@@ -23,6 +23,9 @@ struct OpCall {
   TensorTypes inputs;
   TensorTypes outputs;  // empty in `infer`
   Attrs attrs;
+  /// In a ring (FactorRule): which run this is, -1 for the only one. Behind run 0 the outputs hold
+  /// what the runs before have made and are brought up to date in place.
+  int ring_step = -1;
 };
 
 /// Work of a call. Bytes are those of a kernel that reads its inputs and writes its outputs once.

@@ -10,6 +10,7 @@
 namespace weft {
 namespace {
 
+constexpr std::string_view kRing = "@ring";
 constexpr std::int64_t kLargestNumber = 1'000'000;  // keeps products of a unit and ratios small
 
 bool is_small(const std::optional<std::int64_t>& number) {
@@ -29,7 +30,7 @@ std::vector<std::int64_t> lowest_terms(std::vector<std::int64_t> ratios) {
   return even ? std::vector<std::int64_t>() : ratios;
 }
 
-/// "h", "h:3:1", "n/64", "n/64:3:1", "+0"; nothing for other texts.
+/// "h", "h:3:1", "n/64", "n/64:3:1", "s@ring", "+0"; nothing for other texts.
 std::optional<Split> parse_split(std::string_view text) {
   if (take(text, '+')) {
     const std::optional<std::int64_t> set = take_number(text);
@@ -58,6 +59,10 @@ std::optional<Split> parse_split(std::string_view text) {
     }
     split.ratios.push_back(*ratio);
     sum += *ratio;
+  }
+  if (text == kRing) {
+    split.ring = true;
+    text = {};
   }
   if (!text.empty() || (!split.ratios.empty() && sum == 0)) {
     return std::nullopt;
@@ -110,8 +115,8 @@ Splits splits_for(const NodeRule& rule, const Mesh& mesh) {
     const std::optional<Split> split = parse_split(text);
     require(split.has_value(),
             "rule for nodes '{}': axis {} is to split '{}'; write a factor letter, with a unit and "
-            "ratios if parts are to be unequal (h, h:3:1, n/64:3:1), or +0 for partial sums of "
-            "linear set 0",
+            "ratios if parts are to be unequal (h, h:3:1, n/64:3:1), @ring behind it for a ring "
+            "(s@ring), or +0 for partial sums of linear set 0",
             rule.nodes, name, text);
     splits[static_cast<std::size_t>(axis)] = *split;
   }
@@ -130,7 +135,7 @@ std::string format_split(const Split& split) {
   for (const std::int64_t ratio : split.ratios) {
     text += fmt::format(":{}", ratio);
   }
-  return text;
+  return split.ring ? text.append(kRing) : text;
 }
 
 WeightMode weight_mode(const StagePlan& stage, std::string_view parameter,

@@ -98,13 +98,14 @@ TEST(Splits, UnitsAndRatiosGoBothWays) {
   const auto split = [&](const std::string& text) {
     return splits_for({.nodes = "*", .split = {{"tp", text}}}, mesh)[0];
   };
-  for (const char* text : {"h", "h:3:1", "n/64", "n/64:3:1", "h:0:1", "+2"}) {
+  for (const char* text :
+       {"h", "h:3:1", "n/64", "n/64:3:1", "h:0:1", "s@ring", "s/4:3:1@ring", "+2"}) {
     EXPECT_EQ(format_split(split(text)), text);
   }
   EXPECT_EQ(split("h:6:2"), split("h:3:1"));
   EXPECT_EQ(split("h:5:5"), split("h"));
-  for (const char* wrong :
-       {"", "h:", "h/0", "h:0:0", "hh", "+", "+x", "h:1:-1", "3", "h/2000000"}) {
+  for (const char* wrong : {"", "h:", "h/0", "h:0:0", "hh", "+", "+x", "h:1:-1", "3", "h/2000000",
+                            "s@", "s@rin", "@ring"}) {
     EXPECT_THROW(static_cast<void>(split(wrong)), Error) << wrong;
   }
 }

@@ -39,7 +39,8 @@ enum class WeightMode : std::uint8_t { replicate, zero1, zero2, zero3 };
 struct NodeRule {
   std::string nodes;  // "h.*/attn/q"
   /// Axis → "h": this factor is split; "h:3:1": by these ratios (0: none); "n/64:3:1": in whole
-  /// multiples of 64; "+0": works on partial sums of linear set 0. Axes left out compute alike.
+  /// multiples of 64; "s@ring": with keys and values that go round; "+0": works on partial sums of
+  /// linear set 0. Axes left out compute alike.
   std::map<std::string, std::string> split;
   bool operator==(const NodeRule&) const = default;
 };

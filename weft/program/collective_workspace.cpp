@@ -2,7 +2,7 @@
 // exactly these: formula and allocation both follow `exchange_of` and `is_one_run`.
 //
 //   all_reduce      none: tensors are added where they lie, through windows of the communicator,
-//                   which are no tensor memory
+//                   which are no tensor memory. For a log sum exp, what all members have
 //   others          pieces that are one run of memory are sent from the read tensor and received
 //                   into the written one; the rest is packed into a buffer of its size. A
 //                   reduce_scatter adds its own part too from one run.
@@ -122,6 +122,15 @@ Exchange exchange_of(const StageProgram& stage, const Instruction& instruction, 
   const std::size_t members = stage.mesh.axes[axis].size;
   exchange.send.resize(members);
   exchange.recv.resize(members);
+  if (instruction.collective == CollectiveKind::shift) {
+    const int dim = instruction.from.dim;
+    exchange.send_dim = dim;
+    exchange.recv_dim = dim;
+    const auto self = static_cast<std::size_t>(exchange.self);
+    exchange.send[(self + 1) % members] = {.begin = 0, .end = exchange.read.size(dim)};
+    exchange.recv[(self + members - 1) % members] = {.begin = 0, .end = exchange.write.size(dim)};
+    return exchange;
+  }
   if (instruction.collective != CollectiveKind::all_gather) {
     exchange.send_dim = instruction.to.dim;
     exchange.send = member_ranges(stage, write, at, axis, exchange.send_dim, samples);
@@ -140,10 +149,16 @@ std::int64_t collective_workspace(const StageProgram& stage, const Instruction& 
   if (instruction.axis != kAllDevices && stage.mesh.axes[instruction.axis].size == 1) {
     return 0;
   }
-  if (instruction.collective == CollectiveKind::all_reduce) {
-    return 0;
-  }
   std::int64_t bytes = 0;
+  if (instruction.collective == CollectiveKind::all_reduce) {
+    for (const SlotId slot : instruction.reads) {
+      bytes += instruction.from.reduction == Reduction::sum
+                   ? 0
+                   : stage.mesh.axes[instruction.axis].size *
+                         slot_type(stage, slot, at, samples).bytes();
+    }
+    return bytes;
+  }
   for (int i = 0; i < static_cast<int>(instruction.reads.size()); ++i) {
     bytes += exchange_workspace(exchange_of(stage, instruction, i, at, samples));
   }

@@ -46,6 +46,9 @@ Phase phase_of(const Lowering& l, NodeId node) {
 }
 
 void StageEmitter::emit_node(NodeId n) {
+  if (l_.ring_axis[n] >= 0) {
+    return emit_ring(n);
+  }
   const Node& node = l_.graph.nodes[n];
   const NodePlacement& placed = l_.placement[n];
   Instruction instruction{.opcode = Opcode::compute, .node = n};
@@ -120,6 +123,26 @@ void StageEmitter::emit_backward(int chunk, bool weights) {
   begin(Phase::backward, chunk);
   find_recomputed();
   emit_gradients(weights ? is_input_gradient : is_gradient);
+  if (weights) {
+    receive_for_weights();
+  }
+}
+
+// What another stage sends is taken at once, though only a gradient of a weight may need it: that
+// one may run much later, and the sender cannot go on without its memory for so long.
+void StageEmitter::receive_for_weights() {
+  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
+    if (l_.stage_of[n] != plan_stage() || !is_weight_gradient(l_, static_cast<NodeId>(n))) {
+      continue;
+    }
+    for (const ValueId v : l_.graph.nodes[n].inputs) {
+      const bool arrives = l_.graph.values[v].kind == ValueKind::result &&
+                           stage_of_value(l_, v) != plan_stage();
+      if (arrives && visible(v).empty()) {
+        receive(v);
+      }
+    }
+  }
 }
 
 void StageEmitter::emit_weight(int chunk) {

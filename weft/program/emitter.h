@@ -56,7 +56,12 @@ class StageEmitter {
   void emit_terms(const Node& node);
   void emit_accumulate(ValueId term);
   void emit_gradients(bool (*wanted)(const Lowering&, NodeId));
+  void receive_for_weights();
   void find_recomputed();
+
+  // emit_ring.cpp
+  void emit_ring(NodeId n);
+  [[nodiscard]] std::vector<SlotId> shift(const std::vector<SlotId>& slots, int axis);
 
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);

@@ -7,8 +7,8 @@
 namespace weft {
 
 /// What one member of a group sends to and receives from every member when a tensor changes its
-/// placement on one axis by all_gather, reduce_scatter or all_to_all. Pieces are cuts along one dim
-/// of the read or written local tensor.
+/// placement on one axis by all_gather, reduce_scatter, all_to_all or shift. Pieces are cuts along
+/// one dim of the read or written local tensor.
 struct Exchange {
   TensorType read;
   TensorType write;

@@ -1,5 +1,5 @@
 // A wait stands before the first instruction that touches what a collective or a receive writes, or
-// that gives back or overwrites what it reads. Collectives need no wait for each other: the
+// that overwrites what it reads. Collectives need no wait for each other: the
 // communication lane keeps their order. What starts in `sync` may be waited for in `norm` or
 // `update`; nothing is left open at the end of forward, backward or update.
 
@@ -14,17 +14,20 @@ namespace {
 struct Pending {
   Opcode opcode = Opcode::collective;
   std::vector<SlotId> writes;
-  std::set<SlotId> storages;  // of what it reads and writes
+  std::set<SlotId> read = {};  // storages
+  std::set<SlotId> written = {};
 };
 
-std::set<SlotId> storages_of(const StageProgram& stage, const Instruction& i) {
+std::set<SlotId> storages_of(const StageProgram& stage, const std::vector<SlotId>& slots) {
   std::set<SlotId> result;
-  for (const auto* slots : {&i.reads, &i.writes}) {
-    for (const SlotId slot : *slots) {
-      result.insert(storage_of(stage, slot));
-    }
+  for (const SlotId slot : slots) {
+    result.insert(storage_of(stage, slot));
   }
   return result;
+}
+
+bool meet(const std::set<SlotId>& a, const std::set<SlotId>& b) {
+  return std::ranges::any_of(a, [&](SlotId storage) { return b.contains(storage); });
 }
 
 Instruction wait_for(const Pending& pending) {
@@ -37,10 +40,10 @@ void wait_in_segment(const StageProgram& stage, std::vector<Instruction>& list,
                      std::vector<Pending>& pending) {
   std::vector<Instruction> out;
   for (Instruction& i : list) {
-    const std::set<SlotId> touched = storages_of(stage, i);
+    const std::set<SlotId> read = storages_of(stage, i.reads);
+    const std::set<SlotId> written = storages_of(stage, i.writes);
     std::erase_if(pending, [&](const Pending& p) {
-      const bool meets = std::ranges::any_of(
-          touched, [&](SlotId storage) { return p.storages.contains(storage); });
+      const bool meets = meet(read, p.written) || meet(written, p.written) || meet(written, p.read);
       const bool same_lane = i.opcode == Opcode::collective && p.opcode == Opcode::collective;
       if (!meets || same_lane) {
         return false;
@@ -49,7 +52,7 @@ void wait_in_segment(const StageProgram& stage, std::vector<Instruction>& list,
       return true;
     });
     if (i.opcode == Opcode::collective || i.opcode == Opcode::recv) {
-      pending.push_back({.opcode = i.opcode, .writes = i.writes, .storages = touched});
+      pending.push_back({.opcode = i.opcode, .writes = i.writes, .read = read, .written = written});
     }
     out.push_back(std::move(i));
   }

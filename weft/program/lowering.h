@@ -45,6 +45,7 @@ struct Lowering {
 
   // place_nodes
   std::vector<NodePlacement> placement = {};         // by node
+  std::vector<int> ring_axis = {};                   // by node: along which it is a ring, or -1
   std::vector<std::map<int, Home>> home = {};        // by parameter value, mesh
   std::vector<Placements> produced = {};             // by value: as its node gives it
   std::vector<Placements> settled = {};              // by value: as later nodes find it

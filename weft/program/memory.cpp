@@ -11,6 +11,7 @@
 
 #include "weft/base/error.h"
 #include "weft/program/exchange.h"
+#include "weft/program/local_call.h"
 
 namespace weft {
 namespace {
@@ -94,19 +95,12 @@ class MemoryWalk {
 
   // The kernel's own bytes, from the local types.
   std::int64_t kernel_workspace(const Instruction& i, std::int64_t samples) const {
-    const Node& node = graph_.nodes[i.node];
-    const OpDef& op = find_op(ops_, node.op);
+    const OpDef& op = find_op(ops_, graph_.nodes[i.node].op);
     if (op.workspace == nullptr) {
       return 0;
     }
-    OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs};
-    for (const SlotId slot : i.reads) {
-      call.inputs.push_back(slot_type(stage_, slot, at_, samples));
-    }
-    for (const SlotId slot : i.writes) {
-      call.outputs.push_back(slot_type(stage_, slot, at_, samples));
-    }
-    return op.workspace(call);
+    return op.workspace(
+        local_call(graph_, i, [&](SlotId slot) { return slot_type(stage_, slot, at_, samples); }));
   }
 
   std::int64_t extra(const Instruction& i, int micro_batch) {

@@ -89,6 +89,17 @@ Placements known(const Lowering& l, ValueId value, int stage) {
   return stage_of_value(l, value) == stage ? l.settled[value] : arriving(l, value, stage);
 }
 
+// The gradient of a node that is a ring is one too.
+void keep_rings(const Lowering& l, const Node& node, const Factors& factors, Splits& splits) {
+  if (node.forward < 0 || factors.ring_stays < 0 || l.ring_axis[node.forward] < 0) {
+    return;
+  }
+  const Node& forward = l.graph.nodes[node.forward];
+  const StagePlan& plan = l.plan.stages[l.stage_of[node.forward]];
+  const int axis = l.ring_axis[node.forward];
+  splits[axis] = splits_for(*rule_for(plan, forward.name), plan.mesh)[axis];
+}
+
 Splits choose(const Lowering& l, const Node& node, const Factors& factors, int stage) {
   const StagePlan& plan = l.plan.stages[stage];
   if (node.role == Role::forward) {
@@ -102,7 +113,9 @@ Splits choose(const Lowering& l, const Node& node, const Factors& factors, int s
     types.push_back(l.graph.values[v].type);
     inputs.push_back(known(l, v, stage));
   }
-  return follow(factors, plan.mesh, types, inputs);
+  Splits splits = follow(factors, plan.mesh, types, inputs);
+  keep_rings(l, node, factors, splits);
+  return splits;
 }
 
 // Parameters are stored as their first use needs them. A partial sum that a node needed whole
@@ -127,6 +140,14 @@ void place_node_of_stage(Lowering& l, NodeId n) {
   const Factors factors = factors_of(l.ops, l.graph, node);
   const Splits splits = choose(l, node, factors, stage);
   NodePlacement placed = place_node(factors, l.plan.stages[stage].mesh, splits, node.name);
+  for (std::size_t axis = 0; axis < splits.size(); ++axis) {
+    if (splits[axis].ring) {
+      require(l.ring_axis[n] < 0, "{}: rings along two axes, {} and {}", node.name,
+              l.plan.stages[stage].mesh.axes[l.ring_axis[n]].name,
+              l.plan.stages[stage].mesh.axes[axis].name);
+      l.ring_axis[n] = static_cast<int>(axis);
+    }
+  }
   record_uses(l, node, placed, stage);
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     l.produced[node.outputs[o]] = placed.outputs[o];
@@ -211,6 +232,7 @@ Placements arriving(const Lowering& l, ValueId value, int stage) {
 void place_nodes(Lowering& l) {
   const std::size_t values = l.graph.values.size();
   l.placement.resize(l.graph.nodes.size());
+  l.ring_axis.assign(l.graph.nodes.size(), -1);
   l.home.resize(values);
   l.produced.resize(values);
   l.settled.resize(values);

@@ -52,6 +52,9 @@ struct Instruction {
   NodeId node = -1;                // compute: the graph node
   std::vector<SlotId> reads = {};  // of compute: the node's inputs in order
   std::vector<SlotId> writes = {};
+  /// compute, in a ring: which of its runs this is. All but run 0 go on from the outputs of the one
+  /// before, which they read behind the node's inputs and write in place.
+  int ring_step = -1;
   // collective: reads[i] becomes writes[i]; in place where writes[i] shares the storage of reads[i]
   // (all_reduce), or reads[i] is a view of the storage of writes[i] (all_gather); several are one
   // bucket

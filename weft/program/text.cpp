@@ -24,7 +24,8 @@ std::string slots_text(const StageProgram& stage, const std::vector<SlotId>& slo
 std::string what(const StageProgram& stage, const Instruction& i, const Graph& graph) {
   switch (i.opcode) {
     case Opcode::compute:
-      return fmt::format("{} \"{}\"", graph.nodes[i.node].op, graph.nodes[i.node].name);
+      return fmt::format("{} \"{}\"{}", graph.nodes[i.node].op, graph.nodes[i.node].name,
+                         i.ring_step >= 0 ? fmt::format(" run {}", i.ring_step) : "");
     case Opcode::collective:
       return fmt::format("{} {}", collective_name(i.collective),
                          i.axis == kAllDevices ? "all" : stage.mesh.axes[i.axis].name);

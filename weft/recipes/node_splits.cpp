@@ -18,25 +18,21 @@ struct HintedOp {
   char column = 0;
   char row = 0;
 };
-constexpr std::array<HintedOp, 3> kHintedOps = {
-    {{"linear", 'n', 'k'}, {"conv", 'o', 'c'}, {"moe_dispatch", 'e', 0}}};
+constexpr std::array<HintedOp, 4> kHintedOps = {
+    {{"linear", 'n', 'k'}, {"conv", 'o', 'c'}, {"embedding", 'v', 0}, {"moe_dispatch", 'e', 0}}};
 
-// The letter that a node's hint means, 0 if it has none. Tokens are the dim in front of the last,
-// if that is not the batch itself.
-char hinted_letter(const Graph& graph, const Node& node) {
+// The letter that a node's hint means, 0 if it has none.
+char hinted_letter(const Node& node) {
   const auto* const hinted = std::ranges::find(kHintedOps, node.op, &HintedOp::op);
   if (hinted == kHintedOps.end() || !has_attr(node.attrs, "parallel")) {
     return 0;
   }
   const std::string& hint = attr_text(node.attrs, "parallel");
-  if (hint == "column" || hint == "experts") {
-    return hinted->column;
-  }
-  if (hint == "row") {
-    return hinted->row;
-  }
-  const int rank = graph.values[node.inputs[0]].type.rank();
-  return hint == "tokens" && rank == 3 ? 's' : 0;
+  return hint == "row" ? hinted->row : hinted->column;
+}
+
+bool is_of_vocabulary(const Node& node) {
+  return has_attr(node.attrs, "parallel") && attr_text(node.attrs, "parallel") == "vocabulary";
 }
 
 // What was found for the same node of a layer alike.
@@ -75,7 +71,7 @@ class Propagation {
       if (!is_ruled(node)) {
         continue;
       }
-      hinted |= hinted_letter(graph_, node) != 0;
+      hinted |= hinted_letter(node) != 0;
       Remembered& answer = recall(node);
       const std::vector<Placements> inputs = where_inputs_lie(node);
       if (!answer.known || answer.inputs != inputs) {
@@ -165,7 +161,7 @@ class Propagation {
       types.push_back(graph_.values[v].type);
     }
     Splits splits = follow(factors, mesh_, types, inputs);
-    const char letter = tp_ < 0 ? '\0' : hinted_letter(graph_, node);
+    const char letter = tp_ < 0 ? '\0' : hinted_letter(node);
     if (letter != 0) {
       splits[tp_] = split_factor(letter);
     } else if (tp_ >= 0 && options_.sequence_parallel) {
@@ -173,7 +169,10 @@ class Propagation {
     }
     split_experts(node, factors, splits);
     if (cp_ >= 0 && node.op == "attention") {
-      splits[cp_] = split_factor(options_.ulysses ? 'h' : 's');
+      splits[cp_] = split_factor(options_.attention == "ulysses" ? 'h' : 's');
+      splits[cp_].ring =
+          options_.attention == "ring" && factors.ring_stays >= 0 &&
+          factors.factors[factors.ring_stays].size == factors.factors[factors.ring_moves].size;
     }
     const std::string why_not = obstacle(node, factors, letter);
     if (!why_not.empty()) {
@@ -232,7 +231,8 @@ class Propagation {
     if (node.op == "attention") {
       const std::int64_t heads = factors.factors[find_factor(factors, 'h')].size.size;
       const std::int64_t groups = tp_ >= 0 ? mesh_.axes[tp_].size : 1;
-      const std::int64_t parts = groups * (cp_ >= 0 && options_.ulysses ? mesh_.axes[cp_].size : 1);
+      const std::int64_t parts =
+          groups * (cp_ >= 0 && options_.attention == "ulysses" ? mesh_.axes[cp_].size : 1);
       return heads % parts == 0 ? std::string()
                                 : fmt::format("{} does not divide the {} heads of {}",
                                               parts == groups ? fmt::format("tp={}", parts)
@@ -248,11 +248,11 @@ class Propagation {
     }
     const int factor = find_factor(factors, letter);
     const Dim size = factors.factors[factor].size;
-    const bool even = letter == 's' || size.size % parts == 0;
+    const bool even = is_of_vocabulary(node) || size.size % parts == 0;
     return even && can_split(factors, factor, parts)
                ? std::string()
                : fmt::format("tp={} does not divide the {} {} of {}", parts, size.size,
-                             letter == 's'                    ? "tokens"
+                             is_of_vocabulary(node)           ? "rows"
                              : letter == 'n' || letter == 'o' ? "outputs"
                              : letter == 'e'                  ? "experts"
                                                               : "inputs",

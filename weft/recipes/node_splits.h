@@ -21,12 +21,14 @@ struct NodeSplits {
 
 struct SplitOptions {
   bool sequence_parallel = false;  // what tp leaves whole is split along the tokens on tp
-  bool ulysses = false;            // attention splits heads on cp, not queries
+  /// What attention splits on cp: queries, and keys are gathered ("gather") or go round ("ring"),
+  /// or heads ("ulysses"). A ring needs as many keys as queries and no bias; others gather.
+  std::string attention = "gather";
 };
 
 /// Nodes follow their inputs (`follow`), with these exceptions by the name of the axis:
-///   tp  linears with the attribute `parallel` split what it says: column → n, row → k, tokens →
-///       the token dim
+///   tp  linears with the attribute `parallel` split what it says: column → n, row → k,
+///       vocabulary → rows of an embedding, outputs of the head
 ///   cp  attention splits its queries, or heads
 ///   ep  experts are split
 /// Batched inputs of the graph are split along dp and ep, their tokens along cp; parameters lie

@@ -192,7 +192,7 @@ RecipePlan recipe_plan(const Recipe& recipe, const Task& task, const Graph& forw
   }
   const NodeSplits splits =
       node_splits(forward, ops, stage_mesh(recipe, 0), stage_of,
-                  {.sequence_parallel = recipe.sp != 0, .ulysses = recipe.attention == "ulysses"});
+                  {.sequence_parallel = recipe.sp != 0, .attention = recipe.attention});
   if (!splits.why_not.empty()) {
     result.why_not = splits.why_not;
     return result;

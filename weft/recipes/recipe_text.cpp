@@ -37,7 +37,7 @@ struct WordKey {
 
 const std::vector<WordKey>& word_keys() {
   static const std::vector<WordKey> keys = {
-      {"attention", &Recipe::attention, {"gather", "ulysses"}},
+      {"attention", &Recipe::attention, {"gather", "ring", "ulysses"}},
       {"recompute", &Recipe::recompute, {"none", "ops", "block"}},
       {"schedule", &Recipe::schedule, {"gpipe", "1f1b", "zb-h1", "zb-h2", "interleaved", "zb-v"}}};
   return keys;
@@ -125,7 +125,9 @@ std::string recipe_name(const Recipe& recipe) {
     return names.at(recipe.schedule);
   }
   std::string name;
-  const std::string context = recipe.attention == "ulysses" ? "Ulysses" : "CP";
+  const std::string context = recipe.attention == "ulysses" ? "Ulysses"
+                              : recipe.attention == "ring"  ? "Ring"
+                                                            : "CP";
   const std::string tensor = recipe.sp != 0 ? "TP-SP" : "TP";
   for (const auto& [used, part] : {std::pair<bool, std::string>(dp, "DP"),
                                    {recipe.ep > 1, "EP"},

@@ -30,7 +30,7 @@ struct Recipe {
   int ep = 1;  // of the dp replicas so many share the experts; divides dp
   int cp = 1;  // parts of the sequence
   int sp = 0;  // 1: what tp leaves whole is split along the sequence (Megatron)
-  std::string attention = "gather";  // under cp: gather (keys and values), ulysses (heads)
+  std::string attention = "gather";  // under cp: gather (keys and values), ring, ulysses (heads)
   int zero = 0;                      // 0 | 1 | 2 | 3
   std::string recompute = "none";    // none | ops (what costs one pass over memory) | block
   int micro_batches = 1;

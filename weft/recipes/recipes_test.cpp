@@ -10,6 +10,7 @@
 #include <set>
 
 #include "weft/ops/builder.h"
+#include "weft/ops/cross_entropy.h"
 #include "weft/recipes/node_rules.h"
 #include "weft/recipes/split_layers.h"
 
@@ -189,7 +190,7 @@ Graph small_gpt(int blocks, std::int64_t heads, const OpTable& ops) {
   const ValueId inv_count = b.input("inv_count", {{}, DType::f32});
   const ValueId wte = weight("wte", {32, hidden});
   b.set_scope("embed");
-  ValueId x = b.emit("embedding", {wte, tokens}, {}, "wte");
+  ValueId x = b.emit("embedding", {wte, tokens}, hint("vocabulary"), "wte");
   for (int i = 0; i < blocks; ++i) {
     const std::string layer = fmt::format("h.{}", i);
     b.set_scope(layer);
@@ -214,9 +215,8 @@ Graph small_gpt(int blocks, std::int64_t heads, const OpTable& ops) {
     x = b.emit("add", {x, z}, {}, "residual");
   }
   b.set_scope("head");
-  const ValueId logits = b.emit("linear", {x, wte}, hint("tokens"), "logits");
-  graph.loss = b.emit("cross_entropy", {logits, labels, inv_count},
-                      {{"ignore", std::int64_t{-100}}}, "loss");
+  const ValueId logits = b.emit("linear", {x, wte}, hint("vocabulary"), "logits");
+  graph.loss = ops::cross_entropy(b, logits, labels, inv_count, "loss");
   return graph;
 }
 
@@ -267,15 +267,16 @@ TEST_F(RecipePlans, TensorParallelismIsThatOfMegatron) {
   const Plan plan = make("dp=2,tp=2").plan.value();
   const auto split = [&](const std::string& node) { return rule_for(plan.stages[0], node)->split; };
   using Map = std::map<std::string, std::string>;
-  EXPECT_EQ(split("embed/wte"), (Map{{"dp", "b"}}));
+  EXPECT_EQ(split("embed/wte"), (Map{{"dp", "b"}, {"tp", "v"}}));
   EXPECT_EQ(split("h.0/ln"), (Map{{"dp", "b"}}));
   EXPECT_EQ(split("h.3/q"), (Map{{"dp", "b"}, {"tp", "n"}}));
   EXPECT_EQ(split("h.3/q_heads"), (Map{{"dp", "b"}, {"tp", "h"}}));
   EXPECT_EQ(split("h.1/attention"), (Map{{"dp", "b"}, {"tp", "h"}}));
   EXPECT_EQ(split("h.1/proj"), (Map{{"dp", "b"}, {"tp", "k"}}));
   EXPECT_EQ(split("h.1/proj_bias"), (Map{{"dp", "b"}})) << "a bias is not added once a device";
-  EXPECT_EQ(split("head/logits"), (Map{{"dp", "b"}, {"tp", "s"}}));
-  EXPECT_EQ(split("head/loss"), (Map{{"dp", "b"}, {"tp", "s"}}));
+  EXPECT_EQ(split("head/logits"), (Map{{"dp", "b"}, {"tp", "n"}}));
+  EXPECT_EQ(split("head/loss_scores"), (Map{{"dp", "b"}, {"tp", "v"}}));
+  EXPECT_EQ(split("head/loss"), (Map{{"dp", "b"}})) << "rows are whole again";
   for (const NodeRule& rule : plan.stages[0].nodes) {
     EXPECT_THAT(rule.nodes, testing::Not(HasSubstr("h.0"))) << "the blocks are alike";
   }

@@ -1,41 +1,52 @@
+#include "weft/kernels/torch_headers.h"
+
 #include "weft/runtime/checkpoint.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
+#include <cstring>
 
 #include "weft/base/error.h"
-#include "weft/base/file.h"
 #include "weft/runtime/communicator.h"
 #include "weft/runtime/dtypes.h"
-#include "weft/store/shards.h"
 
 namespace weft {
 namespace {
 
-namespace fs = std::filesystem;
-constexpr const char* kInfoFile = "checkpoint.json";
-
-nlohmann::json to_json(const CheckpointInfo& info) {
-  return {{"version", 1},      {"step", info.step},   {"ranks", info.ranks},
-          {"seed", info.seed}, {"model", info.model}, {"model_hash", info.model_hash},
-          {"data", info.data}, {"batch", info.batch}};
+std::int64_t sum_over_ranks(Communicator& communicator, std::int64_t number) {
+  communicator.all_reduce(0, at::from_blob(&number, {1}, at::TensorOptions(at::kLong)));
+  return number;
 }
 
-// Rank 0 prepares and finishes; the others are told by a barrier.
-template <typename Function>
-void on_rank_0(Communicator& communicator, const Function& function) {
-  if (communicator.rank() == 0) {
-    try {
-      function();
-    } catch (const fs::filesystem_error& error) {
-      fail_environment("cannot save a checkpoint: {}", error.what());
-    }
+/// Empty, or what is wrong with this rank's share of the files.
+std::string damage_in(const std::string& checkpoint, const Communicator& communicator) {
+  try {
+    verify_checkpoint(checkpoint, communicator.rank(), communicator.world());
+    return "";
+  } catch (const Error& error) {
+    return error.what();
   }
-  communicator.barrier();
 }
 
 }  // namespace
+
+Snapshot::Snapshot(const std::vector<LocalTensor>& parts) {
+  std::size_t total = 0;
+  for (const LocalTensor& part : parts) {
+    total += part.primary ? part.bytes.size() : 0;
+  }
+  bytes_.resize(total);
+  std::size_t offset = 0;
+  for (const LocalTensor& part : parts) {
+    if (part.primary) {
+      parts_.push_back(part);
+      parts_.back().bytes = std::span(bytes_).subspan(offset, part.bytes.size());
+      if (!part.bytes.empty()) {
+        std::memcpy(parts_.back().bytes.data(), part.bytes.data(), part.bytes.size());
+      }
+      offset += part.bytes.size();
+    }
+  }
+}
 
 Box box_of(const Region& region) {
   Box box;
@@ -60,73 +71,34 @@ void write_parts(const std::string& folder, int rank, const std::vector<LocalTen
   write_shards(folder, rank, shards);
 }
 
-void save_checkpoint(const std::string& folder, const CheckpointInfo& info,
-                     const std::vector<LocalTensor>& parts, Communicator& communicator,
-                     const std::function<void(const std::string& folder)>& finish) {
-  const fs::path final_path = fs::path(folder) / fmt::format("step-{:08}", info.step);
-  const fs::path temporary = fs::path(folder) / fmt::format(".step-{:08}.part", info.step);
-  on_rank_0(communicator, [&] {
-    fs::remove_all(temporary);
-    fs::create_directories(temporary);
-  });
-  write_parts(temporary, communicator.rank(), parts);
-  communicator.barrier();
-  on_rank_0(communicator, [&] {
-    CheckpointInfo complete = info;
-    complete.ranks = communicator.world();
-    if (finish) {
-      finish(temporary);
+// Rank 0's list of checkpoints counts: hosts may see a shared folder at different moments.
+std::string find_whole_checkpoint(const std::string& path, Communicator& communicator,
+                                  const std::function<void(const std::string& why)>& on_skip) {
+  const bool first = communicator.rank() == 0;
+  const bool alone = sum_over_ranks(communicator, first && is_checkpoint(path) ? 1 : 0) > 0;
+  const std::vector<std::int64_t> steps =
+      first && !alone ? checkpoints_in(path) : std::vector<std::int64_t>();
+  const auto count = alone ? 1 : sum_over_ranks(communicator, std::ssize(steps));
+  require(count > 0, "{} holds no checkpoint (a folder step-… with a checkpoint.json)", path);
+  std::string why;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t step =
+        alone ? 0 : sum_over_ranks(communicator, first ? steps[static_cast<std::size_t>(i)] : 0);
+    const std::string candidate = alone ? path : checkpoint_path(path, step);
+    const std::string damage = damage_in(candidate, communicator);
+    if (sum_over_ranks(communicator, damage.empty() ? 0 : 1) == 0) {
+      return candidate;
     }
-    write_file(temporary / kInfoFile, to_json(complete).dump(2) + "\n");
-    fs::remove_all(final_path);
-    fs::rename(temporary, final_path);
-  });
-}
-
-void keep_newest_checkpoints(const std::string& folder, std::int64_t count) {
-  std::vector<fs::path> checkpoints;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("step-") && fs::exists(entry.path() / kInfoFile)) {
-      checkpoints.push_back(entry.path());
+    why = damage.empty() ? why : damage;
+    if (!damage.empty() && on_skip && i + 1 < count) {
+      on_skip(damage);
     }
   }
-  std::ranges::sort(checkpoints);
-  const auto old = static_cast<std::int64_t>(checkpoints.size()) - count;
-  for (std::int64_t i = 0; i < old; ++i) {
-    fs::remove_all(checkpoints[static_cast<std::size_t>(i)], error);
+  if (why.empty()) {
+    throw PeerError("another rank found a damaged checkpoint");
   }
-}
-
-std::string find_checkpoint(const std::string& folder) {
-  if (fs::exists(fs::path(folder) / kInfoFile)) {
-    return folder;
-  }
-  std::string newest;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("step-") && fs::exists(entry.path() / kInfoFile) &&
-        (newest.empty() || name > fs::path(newest).filename().string())) {
-      newest = entry.path();
-    }
-  }
-  require(!newest.empty(), "{} holds no checkpoint (a folder step-… with a {})", folder, kInfoFile);
-  return newest;
-}
-
-CheckpointInfo read_checkpoint_info(const std::string& checkpoint) {
-  const std::string path = fs::path(checkpoint) / kInfoFile;
-  const nlohmann::json json = read_json(path);
-  require(json_int(json, "version", path) == 1, "{}: this weft reads version 1", path);
-  return {.step = json_int(json, "step", path),
-          .ranks = static_cast<int>(json_int(json, "ranks", path)),
-          .seed = json_member(json, "seed", path).get<std::uint64_t>(),
-          .model = json_string(json, "model", path),
-          .model_hash = json_string(json, "model_hash", path),
-          .data = json_string(json, "data", path),
-          .batch = json_int(json, "batch", path)};
+  throw Error(Blame::input,
+              alone ? why : fmt::format("{} holds no whole checkpoint: {}", path, why));
 }
 
 void load_checkpoint(const std::string& checkpoint, const std::vector<LocalTensor>& parts) {

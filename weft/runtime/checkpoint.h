@@ -1,42 +1,38 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "weft/runtime/executor.h"
+#include "weft/store/checkpoint_folder.h"
 #include "weft/store/shards.h"
 
 namespace weft {
 
 class Communicator;
 
-/// What a saved training state belongs to.
-struct CheckpointInfo {
-  std::int64_t step = 0;  // steps done; the next one sees the batch after
-  int ranks = 1;          // that wrote it
-  std::uint64_t seed = 0;
-  std::string model;  // description
-  std::string model_hash;
-  std::string data;
-  std::int64_t batch = 0;
-  bool operator==(const CheckpointInfo&) const = default;
+/// What this rank writes into a checkpoint, copied: training may go on and change the tensors. The
+/// copy lies beside the memory budget of the device.
+class Snapshot {
+ public:
+  /// Takes the primary parts among these.
+  explicit Snapshot(const std::vector<LocalTensor>& parts);
+  [[nodiscard]] const std::vector<LocalTensor>& parts() const { return parts_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_.size(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<LocalTensor> parts_;
 };
 
-/// Writes `folder/step-00000012`: every rank its parts of parameters and states, then rank 0 what
-/// they belong to. The folder appears under its name only when it is whole. All ranks call it.
-/// `finish` may add files to the folder on rank 0, when all parts are there.
-void save_checkpoint(const std::string& folder, const CheckpointInfo& info,
-                     const std::vector<LocalTensor>& parts, Communicator& communicator,
-                     const std::function<void(const std::string& folder)>& finish);
+/// The checkpoint to go on from, with all of its files verified, each rank some of them. `path` is
+/// a checkpoint, which must be whole, or a folder of them: then the newest whole one. `on_skip` is
+/// told of damaged ones, on the rank that saw the damage. All ranks call it. Throws Error{input}.
+[[nodiscard]] std::string find_whole_checkpoint(
+    const std::string& path, Communicator& communicator,
+    const std::function<void(const std::string& why)>& on_skip);
 
-/// Removes all but the newest `count` checkpoints of a folder.
-void keep_newest_checkpoints(const std::string& folder, std::int64_t count);
-
-/// The checkpoint itself, or the newest one in the folder. Throws Error{input} if there is none.
-[[nodiscard]] std::string find_checkpoint(const std::string& folder);
-[[nodiscard]] CheckpointInfo read_checkpoint_info(const std::string& checkpoint);
 /// Fills the parts, whatever plan and number of ranks wrote them.
 void load_checkpoint(const std::string& checkpoint, const std::vector<LocalTensor>& parts);
 

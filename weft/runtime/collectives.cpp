@@ -5,6 +5,9 @@
 
 #include "weft/runtime/collectives.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 
 #include "weft/base/error.h"
@@ -67,6 +70,53 @@ class AllReduce final : public Collective {
   std::map<c10::ScalarType, Bucket> buckets_;
 };
 
+// Everybody gets what all have and reduces it in the order of the members.
+class LogSumExp final : public Collective {
+ public:
+  LogSumExp(const CollectiveSite& site, const Tensors& reads, Tensors writes)
+      : group_(site.group), reads_(reads), writes_(std::move(writes)) {
+    const int members = site.stage.mesh.axes[site.instruction.axis].size;
+    for (const at::Tensor& read : reads_) {
+      parts_.emplace_back();
+      for (int m = 0; m < members; ++m) {
+        parts_.back().push_back(at::empty(read.sizes(), read.options()));
+      }
+    }
+  }
+  void run(Communicator& communicator) override {
+    for (std::size_t i = 0; i < reads_.size(); ++i) {
+      communicator.all_gather(group_, reads_[i], parts_[i]);
+      if (reads_[i].scalar_type() == at::kDouble) {
+        reduce<double>(parts_[i], writes_[i]);
+      } else {
+        reduce<float>(parts_[i], writes_[i]);
+      }
+    }
+  }
+
+ private:
+  template <typename T>
+  static void reduce(const Tensors& parts, const at::Tensor& to) {
+    T* const out = to.data_ptr<T>();
+    for (std::int64_t i = 0; i < to.numel(); ++i) {
+      T top = -std::numeric_limits<T>::infinity();
+      for (const at::Tensor& part : parts) {
+        top = std::max(top, part.data_ptr<T>()[i]);
+      }
+      T sum = 0;
+      for (const at::Tensor& part : parts) {
+        sum += std::exp(part.data_ptr<T>()[i] - top);
+      }
+      out[i] = top + std::log(sum);
+    }
+  }
+
+  int group_;
+  Tensors reads_;
+  Tensors writes_;
+  std::vector<Tensors> parts_;  // by operand, member
+};
+
 struct Operand {
   Exchange exchange;
   at::Tensor read;
@@ -125,7 +175,7 @@ class Packing {
   std::vector<Copy> unpack_;
 };
 
-// all_gather, all_to_all.
+// all_gather, all_to_all, shift.
 class Exchanged final : public Collective {
  public:
   Exchanged(const CollectiveSite& site, Tensors reads, Tensors writes)
@@ -216,6 +266,9 @@ std::unique_ptr<Collective> make_collective(const CollectiveSite& site,
   const Instruction& i = site.instruction;
   if (i.axis != kAllDevices && site.stage.mesh.axes[i.axis].size == 1) {
     return std::make_unique<LocalCopy>(std::move(reads), std::move(writes));
+  }
+  if (i.collective == CollectiveKind::all_reduce && i.from.reduction == Reduction::log_sum_exp) {
+    return std::make_unique<LogSumExp>(site, reads, std::move(writes));
   }
   if (i.collective == CollectiveKind::all_reduce) {
     return std::make_unique<AllReduce>(site.group, reads, writes);

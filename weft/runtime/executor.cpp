@@ -8,9 +8,12 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "weft/base/error.h"
 #include "weft/base/units.h"
+#include "weft/launch/activity.h"
+#include "weft/launch/fault.h"
 #include "weft/runtime/allocator.h"
 #include "weft/runtime/executor_impl.h"
 
@@ -21,6 +24,13 @@ using Clock = CommunicationLane::Clock;
 
 double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+/// Processor time of the calling thread.
+double cpu_s() {
+  timespec used = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 // Runs an instruction and adds rank and place to whatever goes wrong.
@@ -53,6 +63,7 @@ Executor::Impl::Impl(const ExecutorSpec& spec, Communicator& peers)
       devices(spec.devices),
       seed(spec.seed),
       communicator(peers),
+      emulated(spec.emulated),
       lane(peers) {
   WEFT_CHECK(static_cast<int>(devices.size()) == communicator.world());
   const DeviceId device = devices[communicator.rank()];
@@ -74,6 +85,9 @@ Executor::Impl::Impl(const ExecutorSpec& spec, Communicator& peers)
     axis_groups.push_back(communicator.join(ranks));
   }
   order = expand(*stage);
+  activity = spec.activity;
+  fault = spec.fault;
+  name_places(spec.shares != nullptr ? "evaluation, " : "");
   kernel_at.resize(order.size(), nullptr);
   states.resize((program.micro_batches.size() + 1) * stage->slots.size());
   const c10::InferenceMode guard;
@@ -117,10 +131,38 @@ std::string Executor::Impl::event_name(const Instruction& i) const {
 std::string Executor::Impl::describe(const IssuedInstruction& issued) const {
   const Instruction& i = *issued.instruction;
   const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
-  const std::string micro_batch =
-      issued.micro_batch >= 0 ? fmt::format(" of micro-batch {}", issued.micro_batch) : "";
-  return fmt::format("step {}, {}{}, {}{}", input.step, phase_name(issued.phase), micro_batch, op,
-                     event_name(i));
+  return place_text(input.step, phase_name(issued.phase), issued.micro_batch, op + event_name(i));
+}
+
+// Texts are made once, for each instruction of the program and not for each micro-batch.
+void Executor::Impl::name_places(const std::string& prefix) {
+  if (activity == nullptr) {
+    return;
+  }
+  for (const IssuedInstruction& issued : order) {
+    const auto [it, fresh] = place_names.try_emplace({issued.instruction, issued.phase});
+    if (fresh) {
+      const Instruction& i = *issued.instruction;
+      const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
+      it->second = fmt::format("{}{}\n{}{}", prefix, phase_name(issued.phase), op, event_name(i));
+    }
+    place_name_at.push_back(&it->second);
+  }
+}
+
+void Executor::Impl::announce(std::size_t place) {
+  const IssuedInstruction& issued = order[place];
+  const Opcode opcode = issued.instruction->opcode;
+  if (activity != nullptr) {
+    const bool waits = opcode == Opcode::wait || opcode == Opcode::free;
+    activity->instruction(*place_name_at[place], issued.micro_batch, waits);
+  }
+  if (fault != nullptr) {
+    fault->at(input.step, phase_name(issued.phase));
+    if (opcode == Opcode::collective || opcode == Opcode::send || opcode == Opcode::recv) {
+      fault->at(input.step, "collective");
+    }
+  }
 }
 
 int Executor::Impl::add_event(const IssuedInstruction& issued) {
@@ -134,8 +176,9 @@ int Executor::Impl::add_event(const IssuedInstruction& issued) {
 
 void Executor::Impl::close_event(int event, Clock::time_point begin, Clock::time_point end) {
   Event& e = timeline.events[event];
-  e.start_s = seconds(begin - step_begin);
-  e.end_s = seconds(end - step_begin);
+  const double slow_down = emulated == nullptr ? 1 : emulated->slow_down();
+  e.start_s = seconds(begin - step_begin) / slow_down;
+  e.end_s = seconds(end - step_begin) / slow_down;
   e.memory_bytes = memory_count().current_bytes;
 }
 
@@ -156,25 +199,31 @@ void Executor::Impl::dispatch(const IssuedInstruction& issued) {
   }
   const int event = options.timeline ? add_event(issued) : -1;
   const auto begin = Clock::now();
-  switch (issued.instruction->opcode) {
-    case Opcode::input:
-      run_input(issued);
-      break;
-    case Opcode::compute:
-      run_compute(issued);
-      break;
-    case Opcode::slice:
-      run_slice(issued);
-      break;
-    case Opcode::accumulate:
-      run_accumulate(issued);
-      break;
-    default:
-      WEFT_CHECK(issued.instruction->opcode == Opcode::copy);
-      run_copy(issued);
+  if (emulated == nullptr) {
+    run_local(issued);
+  } else {
+    const double before_s = cpu_s();
+    run_local(issued);
+    emulated->computed(place_of(issued), cpu_s() - before_s);
   }
   if (event >= 0) {
     close_event(event, begin, Clock::now());
+  }
+}
+
+void Executor::Impl::run_local(const IssuedInstruction& issued) {
+  switch (issued.instruction->opcode) {
+    case Opcode::input:
+      return run_input(issued);
+    case Opcode::compute:
+      return run_compute(issued);
+    case Opcode::slice:
+      return run_slice(issued);
+    case Opcode::accumulate:
+      return run_accumulate(issued);
+    default:
+      WEFT_CHECK(issued.instruction->opcode == Opcode::copy);
+      run_copy(issued);
   }
 }
 
@@ -213,19 +262,43 @@ StepResult Executor::run_step(const StepInput& input, const StepOptions& options
           "the data gives {} samples for a step of {}", input.batch->samples,
           samples_in(x.program, -1));
   reset_memory_peak();
+  if (x.emulated != nullptr) {
+    x.emulated->begin_step();
+  }
   x.step_begin = Clock::now();
   const int rank = x.communicator.rank();
-  for (const IssuedInstruction& issued : x.order) {
+  if (x.activity != nullptr) {
+    x.activity->begin_step(input.step);
+  }
+  for (std::size_t place = 0; place < x.order.size(); ++place) {
+    const IssuedInstruction& issued = x.order[place];
     with_context(
-        rank, [&] { return x.describe(issued); }, [&] { x.dispatch(issued); });
+        rank, [&] { return x.describe(issued); },
+        [&] {
+          x.announce(place);
+          x.dispatch(issued);
+        });
   }
   StepResult result;
   if (x.stage_index == x.program.loss_stage && x.program.loss_slot >= 0) {
     result.loss = x.read(x.program.loss_slot, -1).item<double>();
   }
   with_context(
-      rank, [&] { return fmt::format("end of step {}", input.step); }, [&] { x.clear_step(); });
-  result.seconds = seconds(Clock::now() - x.step_begin);
+      rank, [&] { return fmt::format("end of step {}", input.step); },
+      [&] {
+        if (x.activity != nullptr) {
+          x.activity->instruction("end\nwhat is still under way", -1, true);
+        }
+        if (x.fault != nullptr) {
+          x.fault->at(input.step, "end");
+        }
+        x.clear_step();
+      });
+  if (x.emulated != nullptr) {
+    result.lag_s = x.emulated->end_step() / x.emulated->slow_down();
+  }
+  result.seconds =
+      seconds(Clock::now() - x.step_begin) / (x.emulated == nullptr ? 1 : x.emulated->slow_down());
   result.peak_memory_bytes = memory_count().peak_bytes;
   std::ranges::stable_sort(x.timeline.events, {}, &Event::start_s);
   result.timeline = std::move(x.timeline);

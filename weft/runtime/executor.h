@@ -14,8 +14,11 @@
 
 namespace weft {
 
+class Activity;
 class Communicator;
+class EmulatedDevice;
 class Executor;
+class Fault;
 
 struct ExecutorSpec {
   const Program& program;
@@ -26,6 +29,11 @@ struct ExecutorSpec {
   /// An executor of another program of the same model whose parameters this one uses, instead of
   /// ones of its own. It must outlive this one, and the two do not run at the same time.
   const Executor* shares = nullptr;
+  Activity* activity = nullptr;  // is told of every instruction
+  Fault* fault = nullptr;        // may strike at any
+  /// The device that this rank plays, made for the same program; null where it is itself one. It
+  /// must outlive the executor.
+  EmulatedDevice* emulated = nullptr;
 };
 
 struct StepInput {
@@ -57,7 +65,8 @@ struct StepOptions {
 
 struct StepResult {
   std::optional<double> loss;  // on the devices of the last stage
-  double seconds = 0;
+  double seconds = 0;          // all times are those of the device, emulated or not
+  double lag_s = 0;            // by how much an emulated device was late: this machine was too slow
   std::int64_t peak_memory_bytes = 0;
   Timeline timeline;  // this device's, if asked for
 };

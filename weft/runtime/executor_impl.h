@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/emulate/device.h"
 #include "weft/kernels/run_kernel.h"
 #include "weft/program/exchange.h"
 #include "weft/program/expand.h"
@@ -28,6 +29,8 @@ struct Pending {
   CommunicationLane::Clock::time_point end = {};
   std::string what;
   int event = -1;  // into the timeline
+  /// Of an emulated device: what it does meanwhile with others.
+  std::vector<std::shared_ptr<Meeting>> meetings;
 };
 
 struct SlotState {
@@ -88,13 +91,21 @@ struct Executor::Impl {
   void run_wait(const IssuedInstruction& issued);
   void run_free(const IssuedInstruction& issued);
   void finish(const std::shared_ptr<Pending>& pending);
+  void meet(Pending& pending, const IssuedInstruction& issued, const std::vector<LocalPiece>& moved,
+            std::int64_t element_bytes);
   [[nodiscard]] int rank_of(DeviceId device) const;
   [[nodiscard]] int tag_of(const IssuedInstruction& issued) const;
 
   // executor.cpp
+  void run_local(const IssuedInstruction& issued);
+  [[nodiscard]] int place_of(const IssuedInstruction& issued) const {
+    return static_cast<int>(&issued - order.data());
+  }
   [[nodiscard]] const at::Tensor& shared_tensor(const Impl& owner, SlotId slot) const;
   void dispatch(const IssuedInstruction& issued);
   [[nodiscard]] std::string describe(const IssuedInstruction& issued) const;
+  void name_places(const std::string& prefix);
+  void announce(std::size_t place);
   [[nodiscard]] std::string event_name(const Instruction& instruction) const;
   int add_event(const IssuedInstruction& issued);
   void close_event(int event, CommunicationLane::Clock::time_point begin,
@@ -106,12 +117,19 @@ struct Executor::Impl {
   std::vector<DeviceId> devices;
   std::uint64_t seed = 0;
   Communicator& communicator;
+  EmulatedDevice* emulated = nullptr;
+  double lane_clock_s = 0;  // when the last collective of an emulated device ended; the lane's own
 
   int stage_index = 0;
   const StageProgram* stage = nullptr;
   Coordinates at;
   std::vector<IssuedInstruction> order;
   std::vector<int> axis_groups;  // of the communicator
+
+  Activity* activity = nullptr;
+  Fault* fault = nullptr;
+  std::map<std::pair<const Instruction*, Phase>, std::string> place_names;
+  std::vector<const std::string*> place_name_at;  // by place in `order`
 
   std::vector<SlotState> states;  // by slot and micro-batch, -1 first
   std::map<std::pair<const Instruction*, std::int64_t>, PreparedCompute> kernels;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "weft/base/file.h"
 #include "weft/base/hash.h"
 #include "weft/base/random.h"
 #include "weft/ops/builder.h"
@@ -259,21 +260,42 @@ TEST(Checkpoint, IsReadUnderAnotherPlan) {
     executor.initialise();
     CheckpointInfo older = info;
     older.step = 9;
-    save_checkpoint(folder, older, executor.stored(), communicator, {});
-    save_checkpoint(folder, info, executor.stored(), communicator, {});
+    for (const CheckpointInfo& one : {older, info}) {
+      const Snapshot snapshot(executor.stored());
+      write_parts(unfinished_path(folder, one.step), communicator.rank(), snapshot.parts());
+      communicator.barrier();
+      if (communicator.rank() == 0) {
+        publish_checkpoint(folder, one);
+      }
+      communicator.barrier();
+    }
   });
-  const std::string newest = find_checkpoint(folder);
-  EXPECT_EQ(newest, folder + "/step-00000012");
-  EXPECT_EQ(find_checkpoint(newest), newest);
+  const std::string newest = folder + "/step-00000012";
   EXPECT_EQ(read_checkpoint_info(newest), info);
   const Stored two(2, shard(0));
   run_ranks(2, [&](Communicator& communicator) {
     Executor executor(two.spec(), communicator);
+    EXPECT_EQ(find_whole_checkpoint(newest, communicator, {}), newest);
+    EXPECT_EQ(find_whole_checkpoint(folder, communicator, {}), newest);
     load_checkpoint(newest, executor.stored());
     expect_first_values(executor.stored());
   });
+  // A damaged one is passed over, unless it is asked for by name.
+  const std::string shard = newest + "/rank-00002.safetensors";
+  std::string bytes = read_file(shard);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(shard, bytes);
+  std::atomic<int> skips = 0;
+  run_ranks(2, [&](Communicator& communicator) {
+    EXPECT_EQ(find_whole_checkpoint(folder, communicator, [&](const auto&) { ++skips; }),
+              folder + "/step-00000009");
+    EXPECT_THROW(static_cast<void>(find_whole_checkpoint(newest, communicator, {})), Error);
+  });
+  EXPECT_EQ(skips, 1);
   std::filesystem::remove_all(folder);
-  EXPECT_THROW(static_cast<void>(find_checkpoint(folder)), Error);
+  run_ranks(1, [&](Communicator& communicator) {
+    EXPECT_THROW(static_cast<void>(find_whole_checkpoint(folder, communicator, {})), Error);
+  });
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
+#include "weft/program/local_call.h"
 #include "weft/runtime/dtypes.h"
 #include "weft/runtime/executor_impl.h"
 
@@ -221,14 +223,16 @@ PreparedCompute& Executor::Impl::prepare_compute(const IssuedInstruction& issued
     return it->second;
   }
   const Node& node = graph.nodes[i.node];
-  OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs};
+  const OpCall call =
+      local_call(graph, i, [&](SlotId slot) { return local_type_of(slot, issued.micro_batch); });
   KernelEnv env;
   env.seed = seed;
   const Node& drawn_by = node.forward >= 0 ? graph.nodes[node.forward] : node;
   env.node = static_cast<std::uint32_t>(hash_text(drawn_by.name));
-  for (const SlotId slot : i.reads) {
+  const std::vector<SlotId> inputs(
+      i.reads.begin(), i.reads.begin() + static_cast<std::ptrdiff_t>(call.inputs.size()));
+  for (const SlotId slot : inputs) {
     const Slot& s = stage->slots[slot];
-    call.inputs.push_back(local_type_of(slot, issued.micro_batch));
     env.inputs.push_back(local_region(slot, issued.micro_batch));
     env.whole_inputs.push_back(bind(s.type.shape, samples_in(program, -1)));
     if (node.op == "sum_squares") {
@@ -240,7 +244,6 @@ PreparedCompute& Executor::Impl::prepare_compute(const IssuedInstruction& issued
     }
   }
   for (const SlotId slot : i.writes) {
-    call.outputs.push_back(local_type_of(slot, issued.micro_batch));
     env.outputs.push_back(local_region(slot, issued.micro_batch));
     env.whole_outputs.push_back(bind(stage->slots[slot].type.shape, samples_in(program, -1)));
   }
@@ -263,7 +266,7 @@ PreparedCompute& Executor::Impl::prepare_compute(const IssuedInstruction& issued
       }
     }
   };
-  note_batch_ranges(i.reads, result.env.inputs);
+  note_batch_ranges(inputs, result.env.inputs);
   note_batch_ranges(i.writes, result.env.outputs);
   return result;
 }
@@ -288,7 +291,8 @@ void Executor::Impl::run_compute(const IssuedInstruction& issued) {
   for (const int input_index : p.overwrites) {
     destinations.push_back(input_index < 0 ? at::Tensor() : operands[input_index]);
   }
-  std::vector<at::Tensor> outputs = run(p.kernel, p.env, operands, destinations);
+  const std::span<const at::Tensor> inputs = std::span(operands).first(p.env.inputs.size());
+  std::vector<at::Tensor> outputs = run(p.kernel, p.env, inputs, destinations);
   operands.clear();
   destinations.clear();
   WEFT_CHECK(outputs.size() == i.writes.size());

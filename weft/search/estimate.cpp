@@ -10,7 +10,8 @@
 // The mathematics. A recipe has degrees d = dp, t = tp, p = pp and m micro-batches; a device has
 // b = ceil(batch / m / d) samples of a micro-batch. For a layer l with t taken into account:
 //
-//   f_l(b)   seconds of its forward nodes, each by the roofline, plus its collectives along tp
+//   f_l(b)   seconds of its forward nodes, each by the roofline, or of its host to issue them,
+//            plus its collectives along tp
 //   g_l(b)   the same for its gradient nodes; the collectives are those of the forward pass turned
 //   round. With
 //            recomputation of the layer, f_l is added.
@@ -46,13 +47,17 @@ struct LayerTimes {
 
 double seconds_of(const CostModel& cost, const std::vector<NodeLine>& nodes, double samples,
                   double share = 1) {
+  // The host issues kernels at its own pace beside the device.
+  const Cluster& cluster = cost.cluster();
+  const double issued_s =
+      static_cast<double>(nodes.size()) * cluster.types[cluster.devices[0].type].issue_s;
   double sum = 0;
   for (const NodeLine& node : nodes) {
     const Cost work{share * (node.fixed.flops + samples * node.per_sample.flops),
                     share * (node.fixed.bytes_moved + samples * node.per_sample.bytes_moved)};
-    sum += cost.kernel_seconds(0, node.dtype, work);
+    sum += cost.kernel_seconds(0, {node.op_class, node.dtype, work});
   }
-  return sum;
+  return std::max(sum, issued_s);
 }
 
 using Groups = std::vector<std::vector<DeviceId>>;
@@ -123,7 +128,9 @@ struct Estimator::State {
       t.forward_s = seconds_of(cost, layer.forward, b) + collectives_s;
       t.backward_s = seconds_of(cost, layer.backward, b) + collectives_s;
       t.accumulate_s =
-          cost.kernel_seconds(0, DType::f32, {.flops = 0, .bytes_moved = 3 * layer.gradient_bytes});
+          cost.kernel_seconds(0, {.op_class = OpClass::stream,
+                                  .dtype = DType::f32,
+                                  .cost = {.flops = 0, .bytes_moved = 3 * layer.gradient_bytes}});
       t.update_s = seconds_of(cost, layer.update, b);
       entry->second.push_back(t);
     }

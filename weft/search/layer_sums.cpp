@@ -36,6 +36,7 @@ NodeLine node_line(const Graph& graph, const Node& node, const OpTable& ops, dou
   const Cost at_1 = find_op(ops, node.op).cost(one);
   const Cost at_2 = find_op(ops, node.op).cost(bound_call(graph, node, 2));
   NodeLine line;
+  line.op_class = op_class(node.op);
   for (const TensorType& type : one.inputs) {
     if (is_floating(type.dtype)) {
       line.dtype = type.dtype;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/cost/op_class.h"
 #include "weft/ops/op.h"
 #include "weft/sharding/reshard.h"
 
@@ -11,6 +12,7 @@ namespace weft {
 /// Work of a node as a function of the samples b that a device has: flops = flops_0 + flops_1 b,
 /// and likewise for the bytes moved.
 struct NodeLine {
+  OpClass op_class = OpClass::stream;
   DType dtype = DType::f32;
   Cost fixed;
   Cost per_sample;

@@ -216,7 +216,24 @@ Factors lay_out(const FactorRule& rule, const TensorTypes& inputs, const TensorT
     }
   }
   factors.linear = rule.linear;
+  factors.reductions = rule.reductions;
+  factors.reductions.resize(outputs.size(), Reduction::sum);
+  if (!rule.ring.empty()) {
+    WEFT_CHECK(rule.ring.size() == 2);
+    factors.ring_stays = find_factor(factors, rule.ring[0]);
+    factors.ring_moves = find_factor(factors, rule.ring[1]);
+    WEFT_CHECK(factors.ring_stays >= 0 && factors.ring_moves >= 0);
+  }
   return factors;
+}
+
+int dim_with(const std::vector<Factors::DimFactors>& operand, int factor) {
+  for (std::size_t d = 0; d < operand.size(); ++d) {
+    if (std::find(operand[d].begin(), operand[d].end(), factor) != operand[d].end()) {
+      return static_cast<int>(d);
+    }
+  }
+  return -1;
 }
 
 int find_factor(const Factors& factors, char letter) {

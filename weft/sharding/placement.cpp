@@ -18,7 +18,7 @@ std::string format_one(const Placement& placement) {
     case Placement::Kind::replicate:
       return "R";
     case Placement::Kind::partial:
-      return "P";
+      return placement.reduction == Reduction::sum ? "P" : "L";
     case Placement::Kind::shard:
       break;
   }
@@ -29,13 +29,16 @@ std::string format_one(const Placement& placement) {
   for (const std::int64_t ratio : placement.ratios) {
     text += fmt::format(":{}", ratio);
   }
+  if (placement.shift != 0) {
+    text += fmt::format("@{}", placement.shift);
+  }
   return text;
 }
 
 std::int64_t number_at_front(std::string_view& text, std::string_view whole) {
   const std::optional<std::int64_t> number = take_number(text);
   require(number.has_value(),
-          "placement '{}': a number is missing; write R, P, S0, S0/64 or S0:3:1", whole);
+          "placement '{}': a number is missing; write R, P, L, S0, S0/64 or S0:3:1", whole);
   return *number;
 }
 
@@ -46,8 +49,11 @@ Placement parse_one(std::string_view whole) {
   if (whole == "P") {
     return partial();
   }
+  if (whole == "L") {
+    return partial(Reduction::log_sum_exp);
+  }
   std::string_view text = whole;
-  require(take(text, 'S'), "placement '{}' is unknown; write R, P, S0, S0/64 or S0:3:1", whole);
+  require(take(text, 'S'), "placement '{}' is unknown; write R, P, L, S0, S0/64 or S0:3:1", whole);
   const std::int64_t dim = number_at_front(text, whole);
   require(dim < 64, "placement '{}': there is no dim {}", whole, dim);
   Placement placement = shard(static_cast<int>(dim));
@@ -63,6 +69,11 @@ Placement parse_one(std::string_view whole) {
   require(placement.ratios.empty() || std::any_of(placement.ratios.begin(), placement.ratios.end(),
                                                   [](std::int64_t ratio) { return ratio > 0; }),
           "placement '{}': one ratio at least must be above 0", whole);
+  if (take(text, '@')) {
+    const std::int64_t shift = number_at_front(text, whole);
+    require(shift <= kLargestRatio, "placement '{}': shifts go up to {}", whole, kLargestRatio);
+    placement.shift = static_cast<int>(shift);
+  }
   require(text.empty(), "placement '{}': '{}' is not understood", whole, text);
   return placement;
 }
@@ -161,7 +172,9 @@ Region region(const Shape& bound_shape, const Placements& placements, const Mesh
     if (placement.kind == Placement::Kind::shard) {
       WEFT_CHECK(placement.dim >= 0 && placement.dim < static_cast<int>(result.size()));
       Range& range = result[static_cast<std::size_t>(placement.dim)];
-      range = part_of(range, mesh.axes[axis].size, at[axis], placement);
+      const int parts = mesh.axes[axis].size;
+      const int index = (at[axis] + parts - placement.shift % parts) % parts;
+      range = part_of(range, parts, index, placement);
     }
   }
   return result;

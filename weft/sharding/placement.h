@@ -10,6 +10,9 @@
 
 namespace weft {
 
+/// How the parts of a partial result make the whole.
+enum class Reduction : std::uint8_t { sum, log_sum_exp };
+
 /// How a tensor lies along one mesh axis.
 struct Placement {
   enum class Kind : std::uint8_t { replicate, shard, partial };
@@ -17,7 +20,9 @@ struct Placement {
   int dim = -1;           // shard: the dim that is split
   std::int64_t unit = 1;  // shard: a part is a multiple of this many entries
   std::vector<std::int64_t> ratios =
-      {};  // shard: weights of the parts; empty: as even as whole units allow
+      {};         // shard: weights of the parts; empty: as even as whole units allow
+  int shift = 0;  // shard: part i lies on the axis's device i + shift, counted round
+  Reduction reduction = Reduction::sum;  // partial
   bool operator==(const Placement&) const = default;
 };
 
@@ -27,8 +32,8 @@ struct Placement {
 [[nodiscard]] inline Placement shard(int dim, std::int64_t unit = 1) {
   return {.kind = Placement::Kind::shard, .dim = dim, .unit = unit};
 }
-[[nodiscard]] inline Placement partial() {
-  return {.kind = Placement::Kind::partial};
+[[nodiscard]] inline Placement partial(Reduction reduction = Reduction::sum) {
+  return {.kind = Placement::Kind::partial, .reduction = reduction};
 }
 
 /// One placement for each axis of a mesh. If several axes split one dim, the *later* axis splits
@@ -36,7 +41,8 @@ struct Placement {
 /// undoing a split of the first axis never moves data along a later one.
 using Placements = std::vector<Placement>;
 
-/// "R", "S0", "S0/64" (unit 64), "S0:3:1" (ratios), "P"; axes are joined by a space: "S0 R".
+/// "R", "S0", "S0/64" (unit 64), "S0:3:1" (ratios), "S0@1" (shift), "P" (a sum), "L" (a
+/// log sum exp); axes are joined by a space: "S0 R".
 [[nodiscard]] std::string format_placements(const Placements& placements);
 /// Throws Error{input}.
 [[nodiscard]] Placements parse_placements(std::string_view text);

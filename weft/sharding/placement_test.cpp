@@ -24,7 +24,8 @@ std::vector<std::int64_t> sizes(std::int64_t length, int parts, const Placement&
 }
 
 TEST(Placement, TextFormGoesBothWays) {
-  for (const char* text : {"", "R", "P", "S0", "S1/64", "S2:3:1", "S0/16:1:0:2", "S0 R P S3"}) {
+  for (const char* text : {"", "R", "P", "S0", "S1/64", "S2:3:1", "S0/16:1:0:2", "S0@1",
+                           "S1/2:3:1@2", "S0 R P S3 L"}) {
     EXPECT_EQ(format_placements(parse_placements(text)), text);
   }
   EXPECT_EQ(parse_placements("S1/64  P"), (Placements{shard(1, 64), partial()}));
@@ -32,7 +33,7 @@ TEST(Placement, TextFormGoesBothWays) {
 
 TEST(Placement, BadTextIsRefused) {
   for (const char* text : {"X", "S", "Sx", "S0/", "S0/0", "S-1", "S0:", "S0:0:0", "S0x", "RR",
-                           "S0:9999999999", "S99999999999999999999", "S70"}) {
+                           "S0@", "S0@x", "S0:9999999999", "S99999999999999999999", "S70"}) {
     EXPECT_THROW(static_cast<void>(parse_placements(text)), Error) << text;
   }
 }
@@ -87,6 +88,20 @@ TEST(Placement, TheLaterAxisCutsFirst) {
               ElementsAre(Range{0, 12}, Range{3, 5}));
   EXPECT_THAT(region(shape, {partial(), shard(0)}, mesh, {1, 2}),
               ElementsAre(Range{8, 12}, Range{0, 5}));
+}
+
+TEST(Placement, AShiftMovesPartsToLaterDevices) {
+  const Mesh mesh{.devices = {0, 1, 2}, .axes = {{"cp", 3}}};
+  const auto begins = [&](const char* text) {
+    std::vector<Range> ranges;
+    for (int i = 0; i < 3; ++i) {
+      ranges.push_back(region({8}, parse_placements(text), mesh, {i})[0]);
+    }
+    return ranges;
+  };
+  EXPECT_THAT(begins("S0:1:1:2"), ElementsAre(Range{0, 2}, Range{2, 4}, Range{4, 8}));
+  EXPECT_THAT(begins("S0:1:1:2@1"), ElementsAre(Range{4, 8}, Range{0, 2}, Range{2, 4}));
+  EXPECT_THAT(begins("S0:1:1:2@2"), ElementsAre(Range{2, 4}, Range{4, 8}, Range{0, 2}));
 }
 
 TEST(Placement, LocalTypeKeepsTheDtype) {

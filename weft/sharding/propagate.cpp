@@ -8,8 +8,6 @@
 namespace weft {
 namespace {
 
-using Kind = Placement::Kind;
-
 const Factors::Factor& factor_at(const Factors& factors, int index) {
   return factors.factors[static_cast<std::size_t>(index)];
 }
@@ -38,18 +36,6 @@ Place place_in(const Factors& factors, const Factors::DimFactors& dim, int facto
     }
   }
   return place;
-}
-
-/// Position of the dim of an operand that has the factor, -1 if none.
-int dim_with(const std::vector<Factors::DimFactors>& operand, int factor) {
-  for (std::size_t d = 0; d < operand.size(); ++d) {
-    for (const int f : operand[d]) {
-      if (f == factor) {
-        return static_cast<int>(d);
-      }
-    }
-  }
-  return -1;
 }
 
 /// Calls `test(place)` for every operand's dim that has the factor; false if one of them fails.
@@ -90,9 +76,8 @@ Placement shard_of(const Factors& factors, const std::vector<Factors::DimFactors
 
 /// Placement of an operand on one axis on which a factor is split.
 Placement placement_of(const Factors& factors, const std::vector<Factors::DimFactors>& operand,
-                       const Cut& cut, Kind without) {
-  return dim_with(operand, cut.factor) < 0 ? Placement{.kind = without}
-                                           : shard_of(factors, operand, cut);
+                       const Cut& cut, const Placement& without) {
+  return dim_with(operand, cut.factor) < 0 ? without : shard_of(factors, operand, cut);
 }
 
 bool in_set(const std::vector<int>& set, std::size_t input) {
@@ -118,11 +103,18 @@ AxisPlacement place_axis(const Factors& factors, const Split& split, bool uneven
                   .unit = split.unit,
                   .ratios = &split.ratios,
                   .uneven = uneven};
+    Cut moving = cut;  // in a ring
+    moving.factor = factors.ring_moves;
+    const auto place = [&](const std::vector<Factors::DimFactors>& operand,
+                           const Placement& without) {
+      const bool moves = split.ring && dim_with(operand, factors.ring_moves) >= 0;
+      return placement_of(factors, operand, moves ? moving : cut, without);
+    };
     for (std::size_t i = 0; i < factors.inputs.size(); ++i) {
-      result.inputs[i] = placement_of(factors, factors.inputs[i], cut, Kind::replicate);
+      result.inputs[i] = place(factors.inputs[i], replicate());
     }
     for (std::size_t i = 0; i < factors.outputs.size(); ++i) {
-      result.outputs[i] = placement_of(factors, factors.outputs[i], cut, Kind::partial);
+      result.outputs[i] = place(factors.outputs[i], partial(factors.reductions[i]));
     }
   } else if (split.kind == Split::Kind::linear) {
     const std::vector<int>& set = factors.linear[static_cast<std::size_t>(split.linear_set)];
@@ -177,6 +169,12 @@ void check_split(const Factors& factors, const Mesh& mesh, const Splits& splits,
           split.letter, all_letters(factors));
   require(!factor_at(factors, factor).whole,
           "{}: axis {} splits '{}', which this op needs whole; choose another factor", what, name,
+          split.letter);
+  require(!split.ring || factor == factors.ring_stays,
+          "{}: axis {} splits '{}' in a ring, which this op cannot do", what, name, split.letter);
+  require(!split.ring || factor_at(factors, factors.ring_moves).size ==
+                             factor_at(factors, factors.ring_stays).size,
+          "{}: axis {} splits '{}' in a ring, which needs as many keys as queries", what, name,
           split.letter);
   require(is_splittable(factors, factor),
           "{}: axis {} splits '{}' (size {}), which cannot be done: it must be the major factor of "

@@ -27,6 +27,7 @@ struct Split {
   /// factor: weights of the parts, one for each device of the axis, 0 for none; empty: as even as
   /// whole units allow.
   std::vector<std::int64_t> ratios = {};
+  bool ring = false;  // factor: what has the ring's second factor is split too, and goes round
   bool operator==(const Split&) const = default;
 };
 

@@ -67,6 +67,29 @@ TEST(PlaceNode, AnOutputWithoutTheLetterIsAPartialSum) {
   EXPECT_THAT(texts(placed.outputs), ElementsAre("P", "S0"));
 }
 
+Factors attention(int keys) {
+  return lay_out(
+      {.dims = "b s h d, b t h d, b t h d -> b s h d, b h s", .whole = "td", .ring = "st"},
+      {tensor({kBatch, 16, 4, 8}), tensor({kBatch, keys, 4, 8}), tensor({kBatch, keys, 4, 8})},
+      {tensor({kBatch, 16, 4, 8}), tensor({kBatch, 4, 16})});
+}
+
+TEST(PlaceNode, ARingSplitsBothItsFactors) {
+  const Mesh mesh = mesh_of({{"cp", 3}});
+  Split ring = split_factor('s');
+  ring.ring = true;
+  ring.ratios = {2, 1, 1};
+  const NodePlacement placed = place_node(attention(16), mesh, {ring}, "attn");
+  EXPECT_THAT(texts(placed.inputs), ElementsAre("S1:2:1:1", "S1:2:1:1", "S1:2:1:1"));
+  EXPECT_THAT(texts(placed.outputs), ElementsAre("S1:2:1:1", "S2:2:1:1"));
+  ring.ratios.clear();
+  EXPECT_THROW(static_cast<void>(place_node(attention(12), mesh, {ring}, "attn")), Error);
+  ring.letter = 'h';
+  EXPECT_THROW(static_cast<void>(place_node(attention(16), mesh, {ring}, "attn")), Error);
+  ring.letter = 's';
+  EXPECT_THROW(static_cast<void>(place_node(linear(), mesh, {ring}, "q")), Error);
+}
+
 TEST(PlaceNode, BatchPartsAreWholeSamples) {
   const Mesh mesh = mesh_of({{"dp", 2}});
   const Factors reshape = lay_out({.dims = "b s h -> (b s) h"}, {tensor({kBatch, 16, 8})},

@@ -28,9 +28,12 @@ bool cuts(const Placement& placement, int dim) {
 /// The next step of one axis by itself. Other parts of the same dim (another unit, other ratios) go
 /// through the whole.
 ReshardStep direct_step(int axis, const Placement& from, const Placement& to) {
-  WEFT_CHECK(to.kind != Kind::partial);
+  WEFT_CHECK(to.kind != Kind::partial && from.shift == 0 && to.shift == 0);
   ReshardStep step{.axis = axis, .from = from, .to = to};
-  if (from.kind == Kind::partial) {
+  if (from.kind == Kind::partial && from.reduction != Reduction::sum) {
+    step.kind = CollectiveKind::all_reduce;
+    step.to = replicate();
+  } else if (from.kind == Kind::partial) {
     step.kind =
         to.kind == Kind::shard ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
   } else if (from.kind == Kind::replicate) {
@@ -80,6 +83,7 @@ int rank(CollectiveKind kind) {
     case CollectiveKind::all_to_all:
       return 3;
     case CollectiveKind::all_gather:
+    case CollectiveKind::shift:
       return 4;
   }
   return 5;
@@ -121,6 +125,8 @@ std::string_view collective_name(CollectiveKind kind) {
       return "all_to_all";
     case CollectiveKind::slice:
       return "slice";
+    case CollectiveKind::shift:
+      return "shift";
   }
   WEFT_CHECK(!"a kind of collective without a name");
   return {};
@@ -149,6 +155,8 @@ double wire_bytes(CollectiveKind kind, int members, double larger_local_bytes) {
     case CollectiveKind::all_gather:
     case CollectiveKind::all_to_all:
       return others * larger_local_bytes;
+    case CollectiveKind::shift:
+      return members > 1 ? larger_local_bytes : 0;
   }
   WEFT_CHECK(!"a kind of collective without a cost");
   return 0;

@@ -14,6 +14,7 @@ enum class CollectiveKind : std::uint8_t {
   all_gather,      // S -> R
   all_to_all,      // S -> S of another dim
   slice,           // R -> S; local, nothing is sent
+  shift,           // S -> S of the next device, the last one's to the first
 };
 [[nodiscard]] std::string_view collective_name(CollectiveKind kind);
 
@@ -30,7 +31,7 @@ struct ReshardStep {
 /// and reductions that shrink before gathers that grow, as far as nesting of axes on one dim allows
 /// (an axis may change on a dim only while no earlier axis splits that dim; where needed, the
 /// earlier one is gathered first and sliced again). Other parts of the same dim (unit, ratios) are
-/// reached through a gather and a slice. Nothing leads to partial.
+/// reached through a gather and a slice. Nothing leads to partial, and nothing here is shifted.
 [[nodiscard]] std::vector<ReshardStep> reshard_path(const Placements& from, const Placements& to);
 
 /// Bytes that a device holds of the tensor before and after a step decide its cost:

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/simulate/share_links.h"
 
 // Every device of the game has a communication lane, which its collectives enter in issue order,
 // and a transfer lane to each device it sends to. An exchange is numbered densely, so that the loop
@@ -29,6 +30,8 @@ struct StageInfo {
   std::vector<std::vector<int>> sent;   // by slot that owns storage: edges that send from it
   std::vector<std::vector<int>> group;  // [axis][game device of the stage]
   std::vector<int> groups;              // by axis
+  std::vector<double> issue_s;          // by game device of the stage
+  std::vector<double> receive_s;        // same
 };
 
 struct TransferInfo {
@@ -39,6 +42,48 @@ struct TransferInfo {
 
 int axis_count(const StageProgram& stage) {
   return static_cast<int>(stage.mesh.axes.size());
+}
+
+constexpr double kEqually = 0.01;
+
+double compute_seconds(const std::vector<Duration>& durations) {
+  double sum_s = 0;
+  for (const Duration& duration : durations) {
+    sum_s += duration.seconds;
+  }
+  return sum_s;
+}
+
+// Whether the classes of devices of a stage need the same time, for each number of samples.
+bool take_equally_long(const StageDurations& durations) {
+  const auto& first = durations.compute.front();
+  for (std::size_t v = 0; v < first.size(); ++v) {
+    double least_s = compute_seconds(first[v]);
+    double most_s = least_s;
+    for (const auto& of_class : durations.compute) {
+      least_s = std::min(least_s, compute_seconds(of_class[v]));
+      most_s = std::max(most_s, compute_seconds(of_class[v]));
+    }
+    if (most_s - least_s > kEqually * most_s) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Of each instruction, by number of samples.
+std::vector<std::vector<Duration>> slowest(const StageDurations& durations) {
+  auto result = durations.compute.front();
+  for (const auto& of_class : durations.compute) {
+    for (std::size_t v = 0; v < result.size(); ++v) {
+      for (std::size_t i = 0; i < result[v].size(); ++i) {
+        Duration& most = result[v][i];
+        most.seconds = std::max(most.seconds, of_class[v][i].seconds);
+        most.first_seconds = std::max(most.first_seconds, of_class[v][i].first_seconds);
+      }
+    }
+  }
+  return result;
 }
 
 class Compiler {
@@ -63,9 +108,11 @@ class Compiler {
     for (int s = 0; s < stages; ++s) {
       add_collectives(s);
     }
+    first_transfer_ = static_cast<int>(out_.game.exchanges.size());
     for (int e = 0; e < static_cast<int>(in_.program.edges.size()); ++e) {
       add_edge(e);
     }
+    last_transfer_ = static_cast<int>(out_.game.exchanges.size());
     out_.game.devices.resize(out_.devices.size());
     for (int s = 0; s < stages; ++s) {
       const std::vector<IssuedInstruction> issued = expand(in_.program.stages[s]);
@@ -73,6 +120,13 @@ class Compiler {
         compile_device(s, member, issued);
       }
       out_.classes.push_back(std::move(stages_[s].classes));
+    }
+    share_links(in_.cost, out_.game);
+    const auto slows = [](const Overlap& overlap) {
+      return overlap.compute_slowdown > 1 || overlap.communication_slowdown > 1;
+    };
+    if (std::ranges::none_of(out_.game.overlaps, slows)) {
+      out_.game.overlaps.clear();
     }
     return std::move(out_);
   }
@@ -89,7 +143,11 @@ class Compiler {
     const StageProgram& part = in_.program.stages[s];
     DeviceClasses classes = device_classes(in_.program, s, in_.cost.cluster());
     StageDurations durations = stage_durations(in_, s, classes, variants_);
-    const bool folded = options_.fold && classes.representative.size() == 1;
+    const bool folded = options_.fold && take_equally_long(durations);
+    if (folded) {
+      durations.compute.assign(classes.representative.size(), slowest(durations));
+    }
+    out_.folded.push_back(folded);
     const int count = folded ? 1 : static_cast<int>(part.mesh.devices.size());
     StageInfo info{.classes = std::move(classes),
                    .durations = std::move(durations),
@@ -98,10 +156,17 @@ class Compiler {
                    .first = {},
                    .sent = std::vector<std::vector<int>>(part.slots.size()),
                    .group = {},
-                   .groups = {}};
+                   .groups = {},
+                   .issue_s = {},
+                   .receive_s = {}};
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
       out_.devices.push_back({.stage = s, .position = p});
+      const Cluster& cluster = in_.cost.cluster();
+      const DeviceType& type = cluster.types[cluster.devices[part.mesh.devices[p]].type];
+      info.issue_s.push_back(type.issue_s);
+      info.receive_s.push_back(type.receive_s);
+      out_.game.overlaps.push_back({type.compute_slowdown, type.communication_slowdown});
       ++out_.game.lanes;  // lane d is the communication lane of device d
     }
     for (int axis = 0; axis < axis_count(part); ++axis) {
@@ -141,15 +206,29 @@ class Compiler {
     }
   }
 
+  // The pattern is that of the cost model until `share_links` numbers those that share something.
+  static void set_cost(Exchange& exchange, const Communication& cost) {
+    exchange.seconds = cost.seconds;
+    exchange.latency_s = cost.latency_s;
+    exchange.pattern = cost.pattern;
+    exchange.flow_bytes = cost.flow_bytes;
+  }
+
   void add_instances(int s, const Instruction& instruction, int i, int first_party) {
     const StageInfo& info = stages_[s];
     for (int m = -1; m < micro_batches_; ++m) {
       const int variant = variants_.of_micro_batch[m + 1];
       const double bytes = info.durations.collective_bytes[variant][i];
-      // No bytes: the instruction does not run with this many samples.
-      const double seconds = bytes > 0 ? exchanges_.collective(s, instruction, bytes) : 0;
-      for (int g = 0; g < info.groups[instruction.axis]; ++g) {
-        out_.game.exchanges.push_back({.party = first_party + g, .seconds = seconds});
+      const int groups = info.groups[instruction.axis];
+      const bool folded = info.devices.size() < in_.program.stages[s].mesh.devices.size();
+      for (int g = 0; g < groups; ++g) {
+        // No bytes: the instruction does not run with this many samples.
+        out_.game.exchanges.push_back({.party = first_party + g});
+        if (bytes > 0) {
+          set_cost(out_.game.exchanges.back(),
+                   folded ? exchanges_.collective(s, instruction, bytes)
+                          : exchanges_.collective(s, instruction, bytes, g));
+        }
       }
     }
   }
@@ -162,6 +241,8 @@ class Compiler {
     TransferInfo info{
         .first = static_cast<int>(out_.game.exchanges.size()), .senders = {}, .lanes = {}};
     std::vector<int> parties;
+    const bool whole = receivers.size() != in_.program.stages[edge.to_stage].mesh.devices.size() ||
+                       stages_[edge.from_stage].devices.size() != from.mesh.devices.size();
     for (std::size_t r = 0; r < receivers.size(); ++r) {
       Party party{.lanes = {}, .arrivals = 1, .devices = {receivers[r]}};
       info.senders.push_back(senders(e, receivers[r]));
@@ -175,10 +256,11 @@ class Compiler {
       parties.push_back(add_party(std::move(party)));
     }
     for (int m = 0; m < (edge.each_micro_batch ? micro_batches_ : 1); ++m) {
-      const double seconds =
-          exchanges_.transfer(e, samples_in(in_.program, edge.each_micro_batch ? m : -1));
-      for (const int party : parties) {
-        out_.game.exchanges.push_back({.party = party, .seconds = seconds});
+      const std::int64_t samples = samples_in(in_.program, edge.each_micro_batch ? m : -1);
+      for (std::size_t r = 0; r < parties.size(); ++r) {
+        const DeviceId to = in_.program.stages[edge.to_stage].mesh.devices[r];
+        out_.game.exchanges.push_back({.party = parties[r]});
+        set_cost(out_.game.exchanges.back(), exchanges_.transfer(e, samples, whole ? -1 : to));
       }
     }
     transfers_.push_back(std::move(info));
@@ -214,6 +296,7 @@ class Compiler {
   void wait_for(Walk& walk, const IssuedInstruction& at);
   void free_sent(Walk& walk, const IssuedInstruction& at);
   void run(Walk& walk, const IssuedInstruction& at, int i);
+  void issue(Walk& walk, Move next) const;
 
   [[nodiscard]] int transfer_id(int edge, int receiver, int micro_batch) const {
     const TransferInfo& info = transfers_[edge];
@@ -230,6 +313,8 @@ class Compiler {
   std::map<std::pair<int, int>, int> pair_lanes_;
   std::vector<int> over_all_;  // exchanges over all devices, in order
   int all_party_ = -1;
+  int first_transfer_ = 0;  // exchanges between stages are those from here …
+  int last_transfer_ = 0;   // … to in front of this one
   CompiledProgram out_;
 };
 
@@ -263,10 +348,12 @@ void Compiler::begin_collective(Walk& walk, const IssuedInstruction& at, int i) 
     }
     exchange = over_all_[ordinal];
     const int variant = variants_.of_micro_batch[at.micro_batch + 1];
-    const double seconds = exchanges_.collective(walk.stage, instruction,
-                                                 walk.info.durations.collective_bytes[variant][i]);
-    double& longest = out_.game.exchanges[exchange].seconds;
-    longest = std::max(longest, seconds);
+    const Communication& cost = exchanges_.collective(
+        walk.stage, instruction, walk.info.durations.collective_bytes[variant][i]);
+    Exchange& all = out_.game.exchanges[exchange];
+    if (cost.total_s() > all.latency_s + all.seconds) {
+      set_cost(all, cost);
+    }
   } else {
     exchange = walk.info.first[i] + (at.micro_batch + 1) * walk.info.groups[instruction.axis] +
                walk.info.group[instruction.axis][walk.member];
@@ -305,8 +392,12 @@ void Compiler::wait_for(Walk& walk, const IssuedInstruction& at) {
   for (const SlotId slot : at.instruction->reads) {
     int& exchange = walk.writer(slot, at.micro_batch, micro_batches_);
     if (exchange >= 0) {
-      walk.moves.push_back(
-          {.kind = Move::Kind::wait, .exchange = exchange, .lane = -1, .place = walk.place});
+      const bool transfer = exchange >= first_transfer_ && exchange < last_transfer_;
+      walk.moves.push_back({.kind = Move::Kind::wait,
+                            .exchange = exchange,
+                            .lane = -1,
+                            .place = walk.place,
+                            .host_s = transfer ? walk.info.receive_s[walk.member] : 0});
       exchange = -1;
     }
   }
@@ -340,15 +431,25 @@ void Compiler::run(Walk& walk, const IssuedInstruction& at, int i) {
     seconds = summed != 0 ? duration.seconds : duration.first_seconds;
     summed = 1;
   }
-  if (!options_.keep_places && !walk.moves.empty() && walk.moves.back().kind == Move::Kind::run) {
-    walk.moves.back().seconds += seconds;
+  if (seconds > 0 || options_.keep_places) {
+    issue(walk, {.place = walk.place, .seconds = seconds});
+  }
+}
+
+// Adds a run, joined with one before it: the host issues both, the device runs one behind the
+// other.
+void Compiler::issue(Walk& walk, Move next) const {
+  next.issue_s = next.seconds > 0 ? walk.info.issue_s[walk.member] : 0;
+  next.behind_issue_s = next.issue_s + next.seconds;
+  if (options_.keep_places || walk.moves.empty() || walk.moves.back().kind != Move::Kind::run) {
+    walk.moves.push_back(next);
     return;
   }
-  walk.moves.push_back({.kind = Move::Kind::run,
-                        .exchange = -1,
-                        .lane = -1,
-                        .place = walk.place,
-                        .seconds = seconds});
+  Move& last = walk.moves.back();
+  last.behind_issue_s =
+      std::max(last.behind_issue_s + next.seconds, last.issue_s + next.behind_issue_s);
+  last.seconds += next.seconds;
+  last.issue_s += next.issue_s;
 }
 
 void Compiler::compile_device(int s, int member, const std::vector<IssuedInstruction>& issued) {

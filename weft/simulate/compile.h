@@ -8,7 +8,9 @@
 
 namespace weft {
 
-/// A device that is played. If its stage is folded, it stands for all devices of the stage.
+/// A device that is played. If its stage is folded, it stands for all devices of the stage: they
+/// compute the same, or nearly so (a vocabulary that does not divide), and it takes as long as the
+/// slowest of them.
 struct PlayedDevice {
   int stage = 0;
   int position = 0;  // in the stage's mesh
@@ -19,10 +21,11 @@ struct CompiledProgram {
   Game game;
   std::vector<PlayedDevice> devices;   // by device of the game; those of a stage stand together
   std::vector<DeviceClasses> classes;  // by stage
+  std::vector<bool> folded;            // by stage
 };
 
 struct CompileOptions {
-  bool fold = true;          // one device for a stage whose devices behave alike
+  bool fold = true;          // one device for a stage whose devices take equally long
   bool keep_places = false;  // a move for every instruction; otherwise runs are joined
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/program/local_call.h"
 
 // What each instruction costs:
 //   compute      the op's own cost with the local types; nothing if all its outputs are views
@@ -10,28 +11,13 @@
 //   slice, copy  reads and writes the local part; nothing if it is a view
 //   accumulate   reads both, writes one; the first time in a step it is moved (free) or read and
 //                written once
-//   collective   CostModel::collective_seconds of all groups of the axis, with the bytes of the
-//   device that has most send, recv   CostModel::transfer_seconds of the whole transfer between the
-//   two meshes
+//   collective   CostModel::collective with the bytes of the device that has most: of all groups of
+//                the axis where a device stands for its stage, else of each group
+//   send, recv   CostModel::transfer of the whole transfer between the two meshes, or of what one
+//                device receives
 
 namespace weft {
 namespace {
-
-bool is_floating(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
-// The dtype whose arithmetic a call uses: that of its first floating operand.
-DType arithmetic(const OpCall& call) {
-  for (const TensorTypes* types : {&call.inputs, &call.outputs}) {
-    for (const TensorType& type : *types) {
-      if (is_floating(type.dtype)) {
-        return type.dtype;
-      }
-    }
-  }
-  return DType::f32;
-}
 
 // The local types of the slots on one device, found when first asked for.
 class LocalTypes {
@@ -59,13 +45,6 @@ class LocalTypes {
   std::vector<Known> types_;
 };
 
-// Whether the outputs are only other names of inputs, as those of reshape.
-bool gives_views(const OpDef& op, std::size_t outputs) {
-  const auto view = [](const Alias& alias) { return !alias.in_place; };
-  return outputs > 0 && op.aliases.size() == outputs &&
-         std::all_of(op.aliases.begin(), op.aliases.end(), view);
-}
-
 double compute_seconds(const SimulateInput& in, DeviceId device, const Instruction& instruction,
                        LocalTypes& types) {
   const Node& node = in.graph.nodes[instruction.node];
@@ -73,20 +52,16 @@ double compute_seconds(const SimulateInput& in, DeviceId device, const Instructi
   if (gives_views(op, instruction.writes.size())) {
     return 0;
   }
-  OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs};
-  for (const SlotId slot : instruction.reads) {
-    call.inputs.push_back(types(slot));
-  }
-  for (const SlotId slot : instruction.writes) {
-    call.outputs.push_back(types(slot));
-  }
-  return in.cost.kernel_seconds(device, arithmetic(call), op.cost(call));
+  const OpCall call = local_call(in.graph, instruction, [&](SlotId slot) { return types(slot); });
+  return in.cost.kernel_seconds(device, kernel_work(op, call));
 }
 
 Duration duration(const SimulateInput& in, const StageProgram& stage, DeviceId device,
                   const Instruction& instruction, LocalTypes& types) {
   const auto copy_seconds = [&](double bytes) {
-    return in.cost.kernel_seconds(device, DType::f32, {.flops = 0, .bytes_moved = bytes});
+    return in.cost.kernel_seconds(device, {.op_class = OpClass::stream,
+                                           .dtype = DType::f32,
+                                           .cost = {.flops = 0, .bytes_moved = bytes}});
   };
   switch (instruction.opcode) {
     case Opcode::compute:
@@ -158,7 +133,7 @@ StageDurations stage_durations(const SimulateInput& in, int stage, const DeviceC
   return durations;
 }
 
-const ExchangeDurations::Groups& ExchangeDurations::groups(int stage, int axis) {
+const DeviceGroups& ExchangeDurations::groups(int stage, int axis) {
   const auto [entry, fresh] = groups_.try_emplace({axis == kAllDevices ? -1 : stage, axis});
   if (!fresh) {
     return entry->second;
@@ -180,12 +155,28 @@ const ExchangeDurations::Groups& ExchangeDurations::groups(int stage, int axis) 
   return entry->second;
 }
 
-double ExchangeDurations::collective(int stage, const Instruction& instruction, double bytes) {
+const Communication& ExchangeDurations::collective(int stage, const Instruction& instruction,
+                                                   double bytes) {
   const auto [entry, fresh] =
-      collectives_.try_emplace({stage, instruction.axis, instruction.collective, bytes}, 0);
+      collectives_.try_emplace({stage, instruction.axis, instruction.collective, bytes, -1});
   if (fresh) {
     entry->second =
-        in_.cost.collective_seconds(instruction.collective, groups(stage, instruction.axis), bytes);
+        in_.cost.collective(instruction.collective, groups(stage, instruction.axis), bytes);
+  }
+  return entry->second;
+}
+
+const Communication& ExchangeDurations::collective(int stage, const Instruction& instruction,
+                                                   double bytes, int group) {
+  const DeviceGroups& all = groups(stage, instruction.axis);
+  if (all.size() == 1) {
+    return collective(stage, instruction, bytes);
+  }
+  const auto [entry, fresh] =
+      collectives_.try_emplace({stage, instruction.axis, instruction.collective, bytes, group});
+  if (fresh) {
+    const Algorithm best = collective(stage, instruction, bytes).algorithm;
+    entry->second = in_.cost.collective(instruction.collective, {all[group]}, bytes, best);
   }
   return entry->second;
 }
@@ -203,12 +194,16 @@ const std::vector<Piece>& ExchangeDurations::pieces(int edge, std::int64_t sampl
   return entry->second;
 }
 
-double ExchangeDurations::transfer(int edge, std::int64_t samples) {
-  const auto [entry, fresh] = transfers_.try_emplace({edge, samples}, 0);
+const Communication& ExchangeDurations::transfer(int edge, std::int64_t samples, DeviceId to) {
+  const auto [entry, fresh] = transfers_.try_emplace({edge, samples, to});
   if (fresh) {
     const Edge& e = in_.program.edges[edge];
     const TensorType& type = in_.program.stages[e.from_stage].slots[e.from_slot].type;
-    entry->second = in_.cost.transfer_seconds(pieces(edge, samples), element_bytes(type.dtype));
+    std::vector<Piece> moved = pieces(edge, samples);
+    if (to >= 0) {
+      std::erase_if(moved, [&](const Piece& piece) { return piece.to != to; });
+    }
+    entry->second = in_.cost.transfer(moved, element_bytes(type.dtype));
   }
   return entry->second;
 }

@@ -58,19 +58,25 @@ struct SimulateInput {
 class ExchangeDurations {
  public:
   explicit ExchangeDurations(const SimulateInput& in) : in_(in) {}
-  [[nodiscard]] double collective(int stage, const Instruction& instruction, double bytes);
-  [[nodiscard]] double transfer(int edge, std::int64_t samples);
+  /// All groups of the axis at the same time.
+  [[nodiscard]] const Communication& collective(int stage, const Instruction& instruction,
+                                                double bytes);
+  /// One group of the axis, by the algorithm that is best for all of them.
+  [[nodiscard]] const Communication& collective(int stage, const Instruction& instruction,
+                                                double bytes, int group);
+  /// All pieces, or those that one device receives.
+  [[nodiscard]] const Communication& transfer(int edge, std::int64_t samples, DeviceId to = -1);
   [[nodiscard]] const std::vector<Piece>& pieces(int edge, std::int64_t samples);
 
  private:
-  using Groups = std::vector<std::vector<DeviceId>>;
-  const Groups& groups(int stage, int axis);
+  const DeviceGroups& groups(int stage, int axis);
 
   SimulateInput in_;
-  std::map<std::pair<int, int>, Groups> groups_;
-  std::map<std::tuple<int, int, CollectiveKind, double>, double> collectives_;
+  std::map<std::pair<int, int>, DeviceGroups> groups_;
+  /// By stage, axis, kind, bytes and group (-1: all).
+  std::map<std::tuple<int, int, CollectiveKind, double, int>, Communication> collectives_;
   std::map<std::pair<int, std::int64_t>, std::vector<Piece>> pieces_;
-  std::map<std::pair<int, std::int64_t>, double> transfers_;
+  std::map<std::tuple<int, std::int64_t, DeviceId>, Communication> transfers_;
 };
 
 }  // namespace weft

@@ -9,10 +9,17 @@ namespace weft {
 /// The simulator's inner game, free of programs and tensors. Devices walk through lists of moves.
 /// What several devices do together (a collective, a transfer) is an exchange.
 ///
-///   run     the device's clock moves on by `seconds`
+///   run     the device computes for `seconds`
 ///   join    puts the exchange at the end of one of its lanes; the device does not stop
 ///   arrive  tells the exchange that the device is there; the device does not stop
-///   wait    the device stops until the exchange has ended
+///   wait    the device stops until the exchange has ended; with `host_s` above 0 its host does
+///   too,
+///           and needs so long to go on
+///
+/// A host issues runs ahead of its device: it needs `issue_s` for a run, and the device cannot end
+/// the run earlier than `behind_issue_s` after the host began with it. For a run of several kernels
+/// i = 1 … k with issue times h_i and seconds s_i these are sum h_i and max over j of
+/// (h_1 + … + h_j + s_j + … + s_k).
 struct Move {
   enum class Kind : std::uint8_t { run, join, arrive, wait };
   Kind kind = Kind::run;
@@ -20,6 +27,9 @@ struct Move {
   int lane = -1;   // join
   int place = -1;  // the caller's mark
   double seconds = 0;
+  double issue_s = 0;
+  double behind_issue_s = 0;
+  double host_s = 0;
 };
 
 /// Who takes part in an exchange. It starts when it is the first of each of these lanes and all
@@ -27,12 +37,28 @@ struct Move {
 struct Party {
   std::vector<int> lanes = {};
   int arrivals = 0;
-  std::vector<int> devices = {};  // who may wait for its end
+  std::vector<int> devices = {};  // who takes part and may wait for its end
 };
 
+/// An exchange takes latency_s, then `seconds` if it has its resources for itself.
 struct Exchange {
   int party = 0;
   double seconds = 0;
+  double latency_s = 0;
+  int pattern = -1;       // into Game::patterns; -1: shares nothing
+  double flow_bytes = 0;  // what each of its flows carries
+};
+
+/// `flows` of an exchange go through the resource.
+struct Use {
+  int resource = 0;
+  double flows = 0;
+};
+
+/// A device while it communicates and computes at the same time.
+struct Overlap {
+  double compute_slowdown = 1;
+  double communication_slowdown = 1;
 };
 
 struct Game {
@@ -40,6 +66,11 @@ struct Game {
   int lanes = 0;
   std::vector<Party> parties = {};
   std::vector<Exchange> exchanges = {};  // those that nobody joins do not happen
+  /// Flows that are under way share resources (links) max-min fairly, and all flows of an exchange
+  /// keep pace.
+  std::vector<double> resources = {};  // bytes/s
+  std::vector<std::vector<Use>> patterns = {};
+  std::vector<Overlap> overlaps = {};  // by device; empty: nothing slows down
 };
 
 struct Span {
@@ -49,16 +80,15 @@ struct Span {
 
 struct Played {
   double end_s = 0;            // of the last move or exchange
-  std::vector<double> busy_s;  // by device: sum of its runs
+  std::vector<double> busy_s;  // by device: how long it computed
   std::vector<Span> exchanges;
-  std::vector<std::vector<double>> starts_s;  // by device and move, if asked for
+  std::vector<std::vector<Span>> moves;  // by device and move, if asked for
   /// Where each device stands: its number of moves, or less if it waits for ever.
   std::vector<int> at;
   bool finished = false;  // all devices came to their end and all exchanges that began ended
 };
 
-/// Times are a max-plus function of the game, so the order in which devices are looked at does not
-/// matter. Costs O(moves + lanes of all exchanges).
-[[nodiscard]] Played play(const Game& game, bool keep_starts);
+/// Event by event, in the order of time; what happens at the same time in a fixed order.
+[[nodiscard]] Played play(const Game& game, bool keep_moves);
 
 }  // namespace weft

@@ -34,7 +34,9 @@ TEST(Play, RunsAddUp) {
   EXPECT_TRUE(played.finished);
   EXPECT_EQ(played.end_s, 3);
   EXPECT_EQ(played.busy_s, std::vector<double>{3});
-  EXPECT_EQ(played.starts_s[0], (std::vector<double>{0, 1}));
+  ASSERT_EQ(played.moves[0].size(), 2U);
+  EXPECT_EQ(played.moves[0][1].start_s, 1);
+  EXPECT_EQ(played.moves[0][1].end_s, 3);
 }
 
 TEST(Play, AnExchangeStartsWithTheLastMember) {
@@ -80,6 +82,61 @@ TEST(Play, SaysWhereItStopped) {
 
 TEST(Play, SeesAnExchangeThatNeverHappens) {
   EXPECT_FALSE(play(pair_game({join(0, 0)}, {run(1)}), false).finished);
+}
+
+// Two transfers of 10 bytes over one resource of 2 bytes/s: alone 5 s each.
+TEST(Play, ExchangesShareAResource) {
+  Game game{.devices = {{join(0, 0), wait(0)}, {run(2), join(1, 1), wait(1)}},
+            .lanes = 2,
+            .parties = {{.lanes = {0}, .arrivals = 0, .devices = {0}},
+                        {.lanes = {1}, .arrivals = 0, .devices = {1}}},
+            .exchanges = {{.party = 0, .seconds = 5, .pattern = 0, .flow_bytes = 10},
+                          {.party = 1, .seconds = 5, .pattern = 0, .flow_bytes = 10}},
+            .resources = {2},
+            .patterns = {{{.resource = 0, .flows = 1}}}};
+  const Played played = play(game, false);
+  // 4 bytes alone, the other 6 at half the speed: until 8 s. Then the second has 4 left: 2 s.
+  EXPECT_DOUBLE_EQ(played.exchanges[0].end_s, 8);
+  EXPECT_DOUBLE_EQ(played.exchanges[1].end_s, 10);
+  // A latency does not use the link.
+  game.exchanges[1].latency_s = 3;
+  EXPECT_DOUBLE_EQ(play(game, false).exchanges[0].end_s, 5);
+  EXPECT_DOUBLE_EQ(play(game, false).exchanges[1].end_s, 10);
+}
+
+TEST(Play, OverlapSlowsBothDown) {
+  Game game{.devices = {{join(0, 0), run(4), run(4)}},
+            .lanes = 1,
+            .parties = {{.lanes = {0}, .arrivals = 0, .devices = {0}}},
+            .exchanges = {{.party = 0, .seconds = 3}},
+            .overlaps = {{.compute_slowdown = 2, .communication_slowdown = 1.5}}};
+  const Played played = play(game, true);
+  EXPECT_DOUBLE_EQ(played.exchanges[0].end_s, 4.5);
+  // 2.25 s of the work are done by then, 5.75 s are left.
+  EXPECT_DOUBLE_EQ(played.end_s, 10.25);
+  EXPECT_DOUBLE_EQ(played.busy_s[0], 10.25);
+  // Nothing to slow down if the device waits.
+  game.devices[0] = {join(0, 0), wait(0), run(4)};
+  EXPECT_DOUBLE_EQ(play(game, false).end_s, 7);
+}
+
+// Kernels of 1 s that take the host 2 s each to issue, then one of 10 s, then two of 1 s.
+TEST(Play, TheHostIssuesAhead) {
+  const auto kernel = [](double seconds) {
+    return Move{
+        .kind = Move::Kind::run, .seconds = seconds, .issue_s = 2, .behind_issue_s = 2 + seconds};
+  };
+  const Game game{.devices = {{kernel(1), kernel(1), kernel(10), kernel(1), kernel(1)}}};
+  const Played played = play(game, true);
+  // Issued at 2, 4, 6, 8, 10: 2-3, 4-5, 6-16, 16-17, 17-18.
+  EXPECT_DOUBLE_EQ(played.end_s, 18);
+  EXPECT_DOUBLE_EQ(played.busy_s[0], 14);
+  EXPECT_DOUBLE_EQ(played.moves[0][1].start_s, 4);
+  EXPECT_DOUBLE_EQ(played.moves[0][3].start_s, 16);
+  // The same as one run.
+  const Game joined{
+      .devices = {{{.kind = Move::Kind::run, .seconds = 14, .issue_s = 10, .behind_issue_s = 18}}}};
+  EXPECT_DOUBLE_EQ(play(joined, false).end_s, 18);
 }
 
 // The same game, solved by repeating the defining equations until nothing changes.

@@ -62,10 +62,10 @@ std::string event_name(const StageProgram& stage, const Instruction& instruction
 class MemoryOverTime {
  public:
   MemoryOverTime(const MemoryUse& use, const std::vector<Move>& moves,
-                 const std::vector<double>& starts_s)
+                 const std::vector<Span>& spans)
       : use_(use) {
     for (std::size_t i = 0; i < moves.size(); ++i) {
-      starts_s_.push_back(starts_s[i]);
+      starts_s_.push_back(spans[i].start_s);
       places_.push_back(moves[i].place);
     }
   }
@@ -93,7 +93,7 @@ void add_events(const SimulateInput& in, const CompiledProgram& compiled, const 
   const std::vector<IssuedInstruction> issued = expand(stage);
   const MemoryUse use =
       memory_use(in.program, who.stage, coordinates(stage.mesh, who.position), in.graph, in.ops);
-  const MemoryOverTime memory(use, moves, played.starts_s[d]);
+  const MemoryOverTime memory(use, moves, played.moves[d]);
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const Move& move = moves[i];
     if (move.kind == Move::Kind::wait) {
@@ -105,8 +105,8 @@ void add_events(const SimulateInput& in, const CompiledProgram& compiled, const 
                 .name = event_name(stage, *at.instruction, in.graph),
                 .phase = std::string(phase_name(at.phase)),
                 .micro_batch = at.micro_batch,
-                .start_s = played.starts_s[d][i],
-                .end_s = played.starts_s[d][i] + move.seconds};
+                .start_s = played.moves[d][i].start_s,
+                .end_s = played.moves[d][i].end_s};
     if (move.kind == Move::Kind::run) {
       event.memory_bytes = use.after_bytes[move.place];
     } else {
@@ -142,8 +142,7 @@ void add_busy(const SimulateInput& in, const CompiledProgram& compiled, const Pl
     const PlayedDevice& who = compiled.devices[d];
     const std::vector<DeviceId>& devices = in.program.stages[who.stage].mesh.devices;
     timeline.compute_s[devices[who.position]] = played.busy_s[d];
-    const bool folded = compiled.classes[who.stage].representative.size() == 1;
-    if (folded && who.position == 0) {
+    if (compiled.folded[who.stage]) {
       for (const DeviceId device : devices) {
         timeline.compute_s[device] = played.busy_s[d];
       }

@@ -13,6 +13,8 @@
 
 #include "weft/base/error.h"
 #include "weft/base/file.h"
+#include "weft/base/hash.h"
+#include "weft/store/checksum.h"
 #include "weft/store/safetensors.h"
 
 namespace weft {
@@ -150,6 +152,14 @@ void add_part(std::map<std::string, WholeTensor>& tensors, const StoredTensor& s
   }
 }
 
+/// Over the bytes, beginning from what is said of them: neither can change unseen.
+std::string sum_of(const std::string& key, const StoredTensor& tensor, const json& note) {
+  const std::string said =
+      fmt::format("{} {} {} {}", key, tensor.dtype, text_of(tensor.shape),
+                  json::array({note.at("name"), note.at("whole"), note.at("offset")}).dump());
+  return hash_hex(checksum(tensor.bytes, checksum(std::as_bytes(std::span(said)))));
+}
+
 std::string shard_file(const std::string& folder, int rank) {
   return fmt::format("{}/rank-{:05}.safetensors", folder, rank);
 }
@@ -182,8 +192,9 @@ void write_shards(const std::string& folder, int rank, const std::vector<Shard>&
     const std::string key =
         fmt::format("{}@{}+{}", shard.name, text_of(shard.box.offset), text_of(shard.box.size));
     tensors[key] = StoredTensor{shard.dtype, shard.box.size, shard.bytes};
-    notes[key] =
-        json{{"name", shard.name}, {"whole", shard.whole}, {"offset", shard.box.offset}}.dump();
+    json note = {{"name", shard.name}, {"whole", shard.whole}, {"offset", shard.box.offset}};
+    note["xxh64"] = sum_of(key, tensors[key], note);
+    notes[key] = note.dump();
   }
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
@@ -191,6 +202,26 @@ void write_shards(const std::string& folder, int rank, const std::vector<Shard>&
     fail_environment("{}: cannot create the folder: {}", folder, failure.message());
   }
   write_safetensors(shard_file(folder, rank), tensors, notes);
+}
+
+void verify_shards(const std::string& folder, int rank) {
+  const std::string path = shard_file(folder, rank);
+  require(std::filesystem::exists(path), "{}: is missing", path);
+  const SafetensorsFile file(path);
+  for (const auto& [key, stored] : file.tensors()) {
+    const auto text = file.metadata().find(key);
+    require(text != file.metadata().end(), "{}: no metadata says where '{}' lies", path, key);
+    const std::string where = fmt::format("{}: '{}'", path, key);
+    const json note = parse_json(text->second, where);
+    for (const char* member : {"name", "whole", "offset"}) {
+      static_cast<void>(json_member(note, member, where));
+    }
+    const std::string said = json_string(note, "xxh64", where);
+    const std::string found = sum_of(key, stored, note);
+    require(said == found,
+            "{}: tensor '{}' is damaged: its checksum is {}, when it was written it was {}", path,
+            json_string(note, "name", where), found, said);
+  }
 }
 
 struct ShardReader::Impl {

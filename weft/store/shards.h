@@ -27,9 +27,13 @@ struct Shard {
 };
 
 /// A folder of tensors that many ranks wrote, each its own parts: `rank-00003.safetensors` with the
-/// boxes in its metadata. Parts of one tensor may lie in several files; copies of the same box are
-/// allowed.
+/// boxes in its metadata, and a checksum over box and bytes. Parts of one tensor may lie in several
+/// files; copies of the same box are allowed.
 void write_shards(const std::string& folder, int rank, const std::vector<Shard>& shards);
+
+/// Reads a rank's file to its last byte. Error{input} names the file and the first tensor whose
+/// checksum does not fit.
+void verify_shards(const std::string& folder, int rank);
 
 /// Reads any box of any tensor, whatever the parts it was written in.
 class ShardReader {

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "weft/base/error.h"
+#include "weft/base/file.h"
 #include "weft/store/safetensors.h"
 
 namespace weft {
@@ -150,6 +151,26 @@ TEST_F(ShardsTest, RefusesHostileBoxes) {
               HasSubstr("does not lie in"));
   EXPECT_THAT(opening({{"t", R"({"name":"t","whole":[-3],"offset":[0]})"}}),
               HasSubstr("not a size"));
+}
+
+TEST_F(ShardsTest, SeesEveryDamagedByte) {
+  std::vector<std::int32_t> data(6, 5);
+  write_shards(folder_, 0, {{"t", "I32", {6}, {{0}, {6}}, std::as_bytes(std::span(data))}});
+  EXPECT_NO_THROW(verify_shards(folder_, 0));
+  const std::string path = folder_ + "/rank-00000.safetensors";
+  const std::string whole = read_file(path);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    write_file(path, damaged);
+    const std::string said = complaint([&] { verify_shards(folder_, 0); });
+    // Blanks that fill up the header are no data.
+    EXPECT_TRUE(said.find(path) == 0 || whole[i] == ' ') << "byte " << i << ": " << said;
+  }
+  std::string last = whole;
+  last.back() = 'x';
+  write_file(path, last);
+  EXPECT_THAT(complaint([&] { verify_shards(folder_, 0); }), HasSubstr("tensor 't' is damaged"));
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ void count_memory(const Timeline& timeline, std::vector<std::string>& lines) {
 
 }  // namespace
 
-std::string chrome_trace(const Timeline& timeline) {
+std::string chrome_trace(const Timeline& timeline, const std::string& plan) {
   std::vector<std::string> lines;
   describe_devices(timeline, lines);
   for (const Event& event : timeline.events) {
@@ -109,9 +109,36 @@ std::string chrome_trace(const Timeline& timeline) {
   }
   count_memory(timeline, lines);
   WEFT_CHECK(std::isfinite(timeline.step_s));
+  const std::string with_plan = plan == "null" ? "" : ",\"plan\":" + plan;
   return fmt::format(
-      "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"step_s\":{}}},\"traceEvents\":[\n{}\n]}}\n",
-      timeline.step_s, fmt::join(lines, ",\n"));
+      "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"step_s\":{}{}}},\"traceEvents\":[\n{}\n]}}\n",
+      timeline.step_s, with_plan, fmt::join(lines, ",\n"));
+}
+
+Timeline read_chrome_trace(const nlohmann::json& trace, const std::string& where) {
+  Timeline timeline;
+  try {
+    timeline.step_s = trace.at("otherData").at("step_s").get<double>();
+    for (const nlohmann::json& line : trace.at("traceEvents")) {
+      if (line.at("ph") != "X") {
+        continue;
+      }
+      const int lane = line.at("tid").get<int>();
+      require(lane >= 0 && lane < static_cast<int>(kLanes.size()), "{}: there is no lane {}", where,
+              lane);
+      Event event{.device = line.at("pid").get<int>(),
+                  .lane = static_cast<Lane>(lane),
+                  .name = line.at("name").get<std::string>(),
+                  .phase = line.at("args").at("phase").get<std::string>(),
+                  .micro_batch = line.at("args").value("micro_batch", -1),
+                  .start_s = 1e-6 * line.at("ts").get<double>()};
+      event.end_s = event.start_s + 1e-6 * line.at("dur").get<double>();
+      timeline.events.push_back(std::move(event));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    require(false, "{} is no trace that weft wrote: {}", where, error.what());
+  }
+  return timeline;
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct Timeline {
 };
 
 /// Chrome/Perfetto trace: a process for each device, a thread for each lane, a memory counter.
-[[nodiscard]] std::string chrome_trace(const Timeline& timeline);
+/// `plan` is the JSON of the plan that ran; it stands beside the events, so that a trace explains
+/// itself.
+[[nodiscard]] std::string chrome_trace(const Timeline& timeline, const std::string& plan = "null");
+/// The events and the step's time of such a trace. Throws Error{input}; `where` is the file's name.
+[[nodiscard]] Timeline read_chrome_trace(const nlohmann::json& trace, const std::string& where);
 
 }  // namespace weft

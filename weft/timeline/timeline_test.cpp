@@ -94,5 +94,33 @@ TEST(ChromeTrace, RefusesTimesThatAreNone) {
   EXPECT_THROW(static_cast<void>(chrome_trace(bad)), Error) << "ends before it starts";
 }
 
+TEST(ReadTrace, GivesBackWhatWasWritten) {
+  const Timeline timeline{.events = {{.device = 1,
+                                      .lane = Lane::communication,
+                                      .name = "all_reduce w.grad",
+                                      .phase = "sync",
+                                      .start_s = 0.001,
+                                      .end_s = 0.0025},
+                                     {.device = 0,
+                                      .name = "h.0/fc1",
+                                      .phase = "forward",
+                                      .micro_batch = 3,
+                                      .start_s = 0.002,
+                                      .end_s = 0.003}},
+                          .step_s = 0.004};
+  const Json trace = Json::parse(chrome_trace(timeline, R"({"batch": 4})"));
+  EXPECT_EQ(trace["otherData"]["plan"]["batch"], 4);
+  const Timeline read = read_chrome_trace(trace, "test");
+  EXPECT_EQ(read.step_s, 0.004);
+  ASSERT_EQ(read.events.size(), 2);
+  EXPECT_EQ(read.events[0].lane, Lane::communication);
+  EXPECT_EQ(read.events[0].micro_batch, -1);
+  EXPECT_NEAR(read.events[0].end_s, 0.0025, 1e-9);
+  EXPECT_EQ(read.events[1].name, "h.0/fc1");
+  EXPECT_EQ(read.events[1].micro_batch, 3);
+  EXPECT_THROW(static_cast<void>(read_chrome_trace(Json::array(), "test")), Error);
+  EXPECT_THROW(static_cast<void>(read_chrome_trace(Json::object(), "test")), Error);
+}
+
 }  // namespace
 }  // namespace weft

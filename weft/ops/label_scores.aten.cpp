@@ -1,5 +1,4 @@
-// One pass over the logits for lse and loss, one for the gradient. The losses of the rows are
-// summed in order and in f64, so the loss is the same for any number of threads.
+// One pass over the logits for lse and score, one for the gradient.
 
 #include "weft/kernels/torch_headers.h"
 
@@ -74,12 +73,11 @@ Wide<T> log_sum_exp(const T* x, std::int64_t n) {
 }
 
 template <typename T>
-double mean_of(const T* x, std::int64_t n) {
-  return sum_of_runs(n, [=](std::int64_t j, std::int64_t count) { return sum_of(x + j, count); }) /
-         static_cast<double>(n);
+double sum_of_row(const T* x, std::int64_t n) {
+  return sum_of_runs(n, [=](std::int64_t j, std::int64_t count) { return sum_of(x + j, count); });
 }
 
-// to = factor · (exp(x - lse) - less); they may be the same.
+// to = factor · exp(x - lse) + more; they may be the same.
 template <typename T>
 struct SoftmaxRow {
   const T* x = nullptr;
@@ -87,7 +85,7 @@ struct SoftmaxRow {
   std::int64_t n = 0;
   Wide<T> lse = 0;
   Wide<T> factor = 1;
-  Wide<T> less = 0;
+  Wide<T> more = 0;
 
   void run() const {
     run_simd([row = *this]() WEFT_INLINE {
@@ -96,73 +94,74 @@ struct SoftmaxRow {
         load(y, row.x + j, count);
         y -= row.lse;
         exp_pack(y);
-        y = (y - row.less) * row.factor;
+        y = y * row.factor + row.more;
         store(row.to + j, y, count);
       });
     });
   }
 };
 
-// The labels of a call, checked as they are read.
+// The labels of a call, checked as they are read. The tensors have `here` of all classes.
 struct Labels {
   const std::int64_t* data = nullptr;
+  Range here = {};
   std::int64_t classes = 0;
   std::int64_t ignore = -100;
+  double smoothing = 0;
 
-  // -1 if the row counts nothing.
-  [[nodiscard]] std::int64_t at(std::int64_t row) const {
+  [[nodiscard]] bool counts(std::int64_t row) const {
     const std::int64_t label = data[row];
     require(
         label == ignore || (label >= 0 && label < classes),
-        "cross_entropy: label {} of row {} is neither one of {} classes nor {}, which is ignored",
+        "label_scores: label {} of row {} is neither one of {} classes nor {}, which is ignored",
         label, row, classes, ignore);
-    return label == ignore ? -1 : label;
+    return label != ignore;
+  }
+  // Where the label is in the row, -1 if it is not there.
+  [[nodiscard]] std::int64_t at(std::int64_t row) const {
+    const std::int64_t label = data[row];
+    return label != ignore && label >= here.begin && label < here.end ? label - here.begin : -1;
   }
 };
 
 Labels labels_of(const KernelCall& call, std::size_t logits) {
-  return {.data = call.inputs[logits + 1].data_ptr<std::int64_t>(),
-          .classes = call.inputs[logits].size(-1),
-          .ignore = attr_int(call.call.attrs, "ignore")};
-}
-
-double smoothing_of(const KernelCall& call) {
   const Attrs& attrs = call.call.attrs;
-  return has_attr(attrs, "smoothing") ? attr_number(attrs, "smoothing") : 0.0;
+  Labels labels{.data = data_of<std::int64_t>(call.inputs[logits + 1]),
+                .here = {0, call.inputs[logits].size(-1)},
+                .classes = call.inputs[logits].size(-1),
+                .ignore = attr_int(attrs, "ignore"),
+                .smoothing = has_attr(attrs, "smoothing") ? attr_number(attrs, "smoothing") : 0.0};
+  if (!call.env.inputs.empty()) {
+    labels.here = call.env.inputs[logits].back();
+    labels.classes = call.env.whole_inputs[logits].back().size;
+  }
+  return labels;
 }
 
 template <typename T>
 Tensors forward(const KernelCall& call) {
   using W = Wide<T>;
-  const at::Tensor& logits = call.inputs[0];
   const Labels labels = labels_of(call, 0);
-  const double smoothing = smoothing_of(call);
-  const std::int64_t rows = call.inputs[1].numel();
-  Tensors outputs = {at::empty({}, options_of<W>()),
-                     at::empty(call.inputs[1].sizes(), options_of<W>())};
-  const at::Tensor losses = at::empty({rows}, at::kDouble);
-  const T* const x = data_of<T>(logits);
-  W* const lse = data_of<W>(outputs[1]);
-  double* const loss = data_of<double>(losses);
-  at::parallel_for(0, rows, 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = labels.here.size();
+  Tensors outputs = {output_of(call, 0), output_of(call, 1)};
+  const T* const x = data_of<T>(call.inputs[0]);
+  W* const lse = data_of<W>(outputs[0]);
+  W* const score = data_of<W>(outputs[1]);
+  const double share = labels.smoothing / static_cast<double>(labels.classes);
+  at::parallel_for(0, call.inputs[1].numel(), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const T* const row = x + i * labels.classes;
-      const std::int64_t label = labels.at(i);
-      lse[i] = log_sum_exp(row, labels.classes);
-      if (label < 0) {
-        loss[i] = 0;
+      const T* const row = x + i * width;
+      lse[i] = log_sum_exp(row, width);
+      score[i] = 0;
+      if (!labels.counts(i)) {
         continue;
       }
-      loss[i] = static_cast<double>(lse[i]) -
-                (1 - smoothing) * static_cast<double>(widen(row[label])) -
-                (smoothing > 0 ? smoothing * mean_of(row, labels.classes) : 0.0);
+      const std::int64_t label = labels.at(i);
+      const double own = label < 0 ? 0.0 : static_cast<double>(widen(row[label]));
+      score[i] = static_cast<W>((1 - labels.smoothing) * own +
+                                (share > 0 ? share * sum_of_row(row, width) : 0.0));
     }
   });
-  double sum = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    sum += loss[i];
-  }
-  *data_of<W>(outputs[0]) = static_cast<W>(sum * static_cast<double>(*data_of<W>(call.inputs[2])));
   return outputs;
 }
 
@@ -170,30 +169,35 @@ Tensors forward(const KernelCall& call) {
 template <typename T>
 Tensors backward(const KernelCall& call) {
   using W = Wide<T>;
-  const at::Tensor& logits = call.inputs[1];
-  const Labels labels = labels_of(call, 1);
-  const W smoothing = static_cast<W>(smoothing_of(call));
+  const Labels labels = labels_of(call, 2);
+  const std::int64_t width = labels.here.size();
   const at::Tensor grad = output_of(call, 0);
-  const W factor = *data_of<W>(call.inputs[0]) * *data_of<W>(call.inputs[3]);
-  const T* const x = data_of<T>(logits);
+  const W* const dlse = data_of<W>(call.inputs[0]);
+  const W* const dscore = data_of<W>(call.inputs[1]);
+  const T* const x = data_of<T>(call.inputs[2]);
   const W* const lse = data_of<W>(call.inputs[4]);
   T* const out = data_of<T>(grad);
-  at::parallel_for(0, call.inputs[2].numel(), 1, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, call.inputs[3].numel(), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const SoftmaxRow<T> row{.x = x + i * labels.classes,
-                              .to = out + i * labels.classes,
-                              .n = labels.classes,
-                              .lse = lse[i],
-                              .factor = factor,
-                              .less = smoothing / static_cast<W>(labels.classes)};
-      const std::int64_t label = labels.at(i);
-      if (label < 0) {
+      const bool counts = labels.counts(i);
+      const W factor = counts ? dscore[i] : W{0};
+      const SoftmaxRow<T> row{
+          .x = x + i * width,
+          .to = out + i * width,
+          .n = width,
+          .lse = lse[i],
+          .factor = dlse[i],
+          .more = factor * static_cast<W>(labels.smoothing / static_cast<double>(labels.classes))};
+      if (row.factor == 0 && factor == 0) {
         std::fill(row.to, row.to + row.n, T{});
         continue;
       }
-      const W probability = std::exp(widen(row.x[label]) - row.lse);
+      const std::int64_t label = labels.at(i);
+      const W own = label < 0 ? W{0} : std::exp(widen(row.x[label]) - row.lse) * row.factor;
       row.run();
-      row.to[label] = narrow<T>(factor * (probability - row.less - (1 - smoothing)));
+      if (label >= 0) {
+        row.to[label] = narrow<T>(own + row.more + factor * static_cast<W>(1 - labels.smoothing));
+      }
     }
   });
   return {grad};
@@ -201,12 +205,12 @@ Tensors backward(const KernelCall& call) {
 
 }  // namespace
 
-Tensors cross_entropy_kernel(const KernelCall& call) {
-  return for_floating(call, "cross_entropy", 0, [&](auto t) { return forward<decltype(t)>(call); });
+Tensors label_scores_kernel(const KernelCall& call) {
+  return for_floating(call, "label_scores", 0, [&](auto t) { return forward<decltype(t)>(call); });
 }
 
-Tensors cross_entropy_backward_kernel(const KernelCall& call) {
-  return for_floating(call, "cross_entropy_backward", 1,
+Tensors label_scores_backward_kernel(const KernelCall& call) {
+  return for_floating(call, "label_scores_backward", 2,
                       [&](auto t) { return backward<decltype(t)>(call); });
 }
 

@@ -1,0 +1,193 @@
+// Step times of GPT models on one host of 8 A100, 1440 of them, published with vTrain
+// (github.com/VIA-Research/vTrain, validation of single-node training; vTrain: A Simulation
+// Framework for Evaluating Cost-effective and Compute-optimal Large Language Model Training, MICRO
+// 2024): Megatron-LM, vocabulary 51200, mixed precision, no recomputation, 1F1B.
+//
+// Every fifth row calibrates six constants; the others are predicted:
+//
+//   matmul efficiency and half size, attention efficiency, stream efficiency, issue and receive
+//   time
+//
+// Everything else is the catalogue's A100-80GB. WEFT_REFERENCE_DATA names the folder with
+// throughput/vtrain_single_1440.csv. To see the table: truth_test --gtest_filter='Vtrain.*'
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <tuple>
+
+#include "predict.h"
+
+namespace weft::truth {
+namespace {
+
+struct Row {
+  int gpus = 0;
+  int batch = 0;
+  int micro = 0;
+  int hidden = 0;
+  int heads = 0;
+  int layers = 0;
+  int sequence = 0;
+  int tp = 0;
+  int dp = 0;
+  int pp = 0;
+  double seconds = 0;
+};
+
+std::vector<Row> read_rows(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  std::vector<Row> rows;
+  while (std::getline(in, line)) {
+    std::replace(line.begin(), line.end(), ',', ' ');
+    std::istringstream words(line);
+    Row r;
+    double ms = 0;
+    if (words >> r.gpus >> r.batch >> r.micro >> r.hidden >> r.heads >> r.layers >> r.sequence >>
+        r.tp >> r.dp >> r.pp >> ms) {
+      r.seconds = ms / 1e3;
+      rows.push_back(r);
+    }
+  }
+  return rows;
+}
+
+Run run_of(const Row& r) {
+  return {.model = fmt::format("gpt:layers={},hidden={},heads={},seq={},vocab=51200", r.layers,
+                               r.hidden, r.heads, r.sequence),
+          .recipe = fmt::format("dp={},tp={},pp={},micro-batches={}", r.dp, r.tp, r.pp,
+                                r.batch / r.dp / r.micro),
+          .batch = r.batch,
+          .devices = r.gpus};
+}
+
+constexpr std::size_t kConstants = 6;
+const std::vector<double> kStart = {0.7, 5e9, 0.15, 0.6, 60e-6, 200e-6};
+
+Cluster with_constants(const std::vector<double>& constants) {
+  Cluster cluster = parse_cluster("1x8xA100-80GB");
+  DeviceType& type = cluster.types[0];
+  const auto share = [](double x) { return std::min(x, 1.0); };
+  type.efficiency = share(constants[0]);
+  type.ops["matmul"] = {.efficiency = share(constants[0]), .half_size = constants[1]};
+  type.ops["attention"] = {.efficiency = share(constants[2])};
+  type.memory_efficiency = share(constants[3]);
+  type.issue_s = constants[4];
+  type.receive_s = constants[5];
+  type.origins.exceptions = {{"efficiency", Origin::fitted},
+                             {"ops", Origin::fitted},
+                             {"memory_efficiency", Origin::fitted},
+                             {"issue", Origin::fitted},
+                             {"receive", Origin::fitted}};
+  return cluster;
+}
+
+double mean_error(Predictor& predictor, const std::vector<Row>& rows,
+                  const std::vector<double>& constants) {
+  const Cluster cluster = with_constants(constants);
+  double sum = 0;
+  for (const Row& row : rows) {
+    sum += std::abs(predictor.seconds(run_of(row), cluster) / row.seconds - 1);
+  }
+  return sum / static_cast<double>(rows.size());
+}
+
+// How much slower the plan that is predicted to be fastest is than the fastest, on average over
+// groups of the same model, batch and devices.
+double ranking_loss(const std::vector<Row>& rows, const std::vector<double>& predicted) {
+  struct Best {
+    double predicted = 0;
+    double chosen = 0;
+    double fastest = 0;
+  };
+  std::map<std::tuple<int, int, int, int, int, int>, Best> groups;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& r = rows[i];
+    const auto [entry, fresh] =
+        groups.try_emplace(std::tuple(r.gpus, r.batch, r.hidden, r.heads, r.layers, r.sequence));
+    Best& best = entry->second;
+    if (fresh || predicted[i] < best.predicted) {
+      best.predicted = predicted[i];
+      best.chosen = r.seconds;
+    }
+    best.fastest = fresh ? r.seconds : std::min(best.fastest, r.seconds);
+  }
+  double sum = 0;
+  for (const auto& [key, best] : groups) {
+    sum += best.chosen / best.fastest - 1;
+  }
+  return sum / static_cast<double>(groups.size());
+}
+
+void print_groups(const std::vector<Row>& rows, const std::vector<double>& predicted) {
+  std::map<std::tuple<int, int, int>, std::pair<double, std::pair<double, int>>> by;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto& [bias, error] = by[{rows[i].tp, rows[i].pp, rows[i].hidden}];
+    const double relative = predicted[i] / rows[i].seconds - 1;
+    bias += relative;
+    error.first += std::abs(relative);
+    ++error.second;
+  }
+  fmt::print("tp  pp  hidden  rows  mean error  mean bias\n");
+  for (const auto& [key, sums] : by) {
+    const double n = sums.second.second;
+    fmt::print("{:2}  {:2}  {:6}  {:4}  {:8.1f} %  {:+7.1f} %\n", std::get<0>(key),
+               std::get<1>(key), std::get<2>(key), n, 100 * sums.second.first / n,
+               100 * sums.first / n);
+  }
+}
+
+TEST(Vtrain, PredictsAndRanks) {
+  const std::string path = reference_file("throughput/vtrain_single_1440.csv");
+  if (path.empty()) {
+    GTEST_SKIP() << "WEFT_REFERENCE_DATA has no throughput/vtrain_single_1440.csv";
+  }
+  const std::vector<Row> rows = read_rows(path);
+  ASSERT_EQ(rows.size(), 1440U);
+  std::vector<Row> fitted_on;
+  std::vector<Row> few;
+  for (std::size_t i = 0; i < rows.size(); i += 5) {
+    fitted_on.push_back(rows[i]);
+    if (i % 30 == 0) {
+      few.push_back(rows[i]);
+    }
+  }
+  Predictor predictor;
+  std::vector<double> constants =
+      fit([&](const std::vector<double>& c) { return mean_error(predictor, few, c); }, kStart, 70);
+  constants = fit([&](const std::vector<double>& c) { return mean_error(predictor, fitted_on, c); },
+                  constants, 12);
+  ASSERT_EQ(constants.size(), kConstants);
+  fmt::print(
+      "fitted on {} rows: matmul efficiency {:.3f}, half size {:.3g} flop, attention efficiency "
+      "{:.3f}, stream efficiency {:.3f}, issue {:.1f} us, receive {:.1f} us\n",
+      fitted_on.size(), constants[0], constants[1], constants[2], constants[3], constants[4] * 1e6,
+      constants[5] * 1e6);
+  predictor.forget();
+  const Cluster cluster = with_constants(constants);
+  std::vector<double> predicted;
+  double sum = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    predicted.push_back(predictor.seconds(run_of(rows[i]), cluster));
+    predictor.forget();
+    sum += i % 5 == 0 ? 0 : std::abs(predicted[i] / rows[i].seconds - 1);
+  }
+  const double error = sum / static_cast<double>(rows.size() - fitted_on.size());
+  const double loss = ranking_loss(rows, predicted);
+  print_groups(rows, predicted);
+  fmt::print(
+      "mean error on the {} other rows {:.1f} %; the plan ranked first is {:.1f} % slower "
+      "than the fastest on average\n",
+      rows.size() - fitted_on.size(), 100 * error, 100 * loss);
+  EXPECT_LE(error, 0.10);
+  EXPECT_LE(loss, 0.04);
+}
+
+}  // namespace
+}  // namespace weft::truth

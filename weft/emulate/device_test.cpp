@@ -1,0 +1,167 @@
+#include "weft/emulate/device.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "weft/emulate/slow_down.h"
+#include "weft/simulate/simulate.h"
+
+namespace weft {
+namespace {
+
+// One flop for each entry of the output; devices do a thousand a second, links carry 4000 bytes.
+OpTable work_ops() {
+  OpDef work;
+  work.name = "work";
+  work.min_inputs = 0;
+  work.max_inputs = -1;
+  work.cost = [](const OpCall& call) {
+    return Cost{.flops = static_cast<double>(call.outputs[0].elements()), .bytes_moved = 0};
+  };
+  return {{"work", work}};
+}
+
+Cluster slow_cluster(Emulation emulation) {
+  Cluster cluster;
+  cluster.types.push_back({.name = "slow",
+                           .flops_per_s = {{"f32", 1000.0}},
+                           .memory_bytes = 1e6,
+                           .memory_bandwidth = 1e12});
+  cluster.hosts.push_back({.name = "a"});
+  for (int d = 0; d < 2; ++d) {
+    cluster.devices.push_back({.type = 0, .host = 0, .name = "a." + std::to_string(d)});
+    cluster.links.push_back({.from = d, .to = 2, .bandwidth = 4000, .latency_s = 0.001});
+    cluster.links.push_back({.from = 2, .to = d, .bandwidth = 4000, .latency_s = 0.001});
+  }
+  cluster.emulation = emulation;
+  return cluster;
+}
+
+// Both devices compute 20 entries, then add them up: 20 ms, then 2 ms of latency and 20 ms.
+struct Example {
+  Graph graph;
+  OpTable ops = work_ops();
+  Program program;
+
+  Example() {
+    Node node;
+    node.name = "node";
+    node.op = "work";
+    graph.nodes.push_back(node);
+    StageProgram stage;
+    stage.mesh = {.devices = {0, 1}, .axes = {{"dp", 2}}};
+    Slot slot;
+    slot.name = "x";
+    slot.type = {{20}, DType::f32};
+    slot.placements = {{.kind = Placement::Kind::partial}};
+    stage.slots.push_back(slot);
+    slot.name = "sum";
+    slot.placements = {{.kind = Placement::Kind::replicate}};
+    stage.slots.push_back(slot);
+    const Instruction compute{.opcode = Opcode::compute, .node = 0, .writes = {0}};
+    const Instruction add{.opcode = Opcode::collective,
+                          .lane = Lane::communication,
+                          .reads = {0},
+                          .writes = {1},
+                          .collective = CollectiveKind::all_reduce,
+                          .axis = 0};
+    const Instruction wait{.opcode = Opcode::wait, .reads = {1}};
+    stage.segments.push_back({.phase = Phase::forward, .instructions = {compute, add, wait}});
+    stage.schedule = {{Phase::forward, 0}};
+    program.stages.push_back(stage);
+    program.micro_batches = {1};
+  }
+
+  // What an executor does with a device.
+  double play(DeviceId id, const Cluster& cluster, const std::string& board, double slow_down) {
+    EmulatedDevice device({.program = program,
+                           .graph = graph,
+                           .ops = ops,
+                           .cluster = cluster,
+                           .device = id,
+                           .slow_down = slow_down,
+                           .board = board,
+                           .name = "test"});
+    device.begin_step();
+    const double begin_s = wall_s();
+    device.computed(0, 0.005);
+    Meeting meeting = device.collective(1);
+    device.board().arrive(meeting);
+    device.board().leave(meeting);
+    device.waited(meeting);
+    static_cast<void>(device.end_step());
+    return wall_s() - begin_s;
+  }
+};
+
+std::vector<double> play_both(Example& example, const Cluster& cluster, double slow_down) {
+  const std::string board = testing::TempDir() + "device-" + std::to_string(::getpid());
+  std::remove(board.c_str());
+  std::vector<double> seconds(2);
+  {
+    std::vector<std::jthread> threads;
+    for (int d = 0; d < 2; ++d) {
+      threads.emplace_back([&, d] { seconds[d] = example.play(d, cluster, board, slow_down); });
+    }
+  }
+  std::remove(board.c_str());
+  return seconds;
+}
+
+TEST(EmulatedDevice, TakesWhatTheSimulatorSays) {
+  Example example;
+  const Cluster cluster = slow_cluster(Emulation::cost);
+  const double predicted_s =
+      simulate(example.program, example.graph, example.ops, CostModel(cluster)).step_s;
+  EXPECT_NEAR(predicted_s, 0.042, 1e-9);
+  for (const double seconds : play_both(example, cluster, 1)) {
+    EXPECT_GT(seconds, predicted_s - 0.002);  // devices begin at slightly different times
+    EXPECT_LT(seconds, predicted_s + 0.1);    // other work may delay it
+  }
+}
+
+TEST(EmulatedDevice, SlowsDown) {
+  Example example;
+  for (const double seconds : play_both(example, slow_cluster(Emulation::cost), 3)) {
+    EXPECT_GT(seconds, 3 * 0.042 - 0.002);
+  }
+}
+
+TEST(EmulatedDevice, CountsProcessorTime) {
+  Example example;
+  for (const double seconds : play_both(example, slow_cluster(Emulation::cpu_time), 1)) {
+    EXPECT_GT(seconds, 0.005 + 0.022 - 0.002);
+    EXPECT_LT(seconds, 0.042 - 0.002 + 0.1);
+  }
+}
+
+TEST(SlowDown, IsOneWhereThisMachineIsFastEnough) {
+  const Example example;
+  EXPECT_EQ(
+      needed_slow_down(example.program, example.graph, example.ops, slow_cluster(Emulation::cost)),
+      1);
+}
+
+TEST(SlowDown, MakesFastDevicesPlayable) {
+  const Example example;
+  Cluster fast = slow_cluster(Emulation::cost);
+  fast.types[0].flops_per_s["f32"] = 1e15;
+  for (Link& link : fast.links) {
+    link.bandwidth = 1e12;
+    link.latency_s = 1e-7;
+  }
+  const double k = needed_slow_down(example.program, example.graph, example.ops, fast);
+  EXPECT_GT(k, 10);
+  const Cluster here = stand_in(fast, 2);
+  const double here_s =
+      simulate(example.program, example.graph, example.ops, CostModel(here)).step_s;
+  const double there_s =
+      simulate(example.program, example.graph, example.ops, CostModel(fast)).step_s;
+  EXPECT_LE(here_s, 0.8 * k * there_s * 1.0001);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "weft/cluster/cluster.h"
+#include "weft/ops/op.h"
+#include "weft/program/program.h"
+
+namespace weft {
+
+/// How many times slower an emulated cluster must run so that this machine can play all its devices
+/// with at most 80 % of its processors; 1 where it is fast enough. Two digits, rounded up.
+[[nodiscard]] double needed_slow_down(const Program& program, const Graph& graph,
+                                      const OpTable& ops, const Cluster& cluster);
+
+/// This machine as a stand-in for the devices of another cluster that a program uses: one process
+/// for each, which share the cores and speak over loopback.
+[[nodiscard]] Cluster stand_in(const Cluster& cluster, int used);
+
+}  // namespace weft

@@ -1,0 +1,72 @@
+// A job uses thousands of links, but few differ: links that carry the same numbers of flows of the
+// same patterns fill at the same pace, so the slowest of them stands for all. What one pattern
+// alone uses cannot be contended for: an exchange never takes more than it would alone, and
+// exchanges of one pattern follow each other on their lanes.
+
+#include "weft/simulate/share_links.h"
+
+#include <algorithm>
+#include <map>
+
+namespace weft {
+namespace {
+
+using Signature = std::vector<std::pair<int, double>>;  // pattern of the game, its flows
+
+// The cost model's patterns that occur, by number.
+std::map<int, int> used_patterns(const Game& game) {
+  std::map<int, int> used;
+  for (const Exchange& exchange : game.exchanges) {
+    if (exchange.pattern >= 0) {
+      used.try_emplace(exchange.pattern, 0);
+    }
+  }
+  int next = 0;
+  for (auto& [pattern, number] : used) {
+    number = next++;
+  }
+  return used;
+}
+
+}  // namespace
+
+void share_links(const CostModel& cost, Game& game) {
+  const std::map<int, int> used = used_patterns(game);
+  std::vector<Signature> signatures(cost.cluster().links.size());
+  std::vector<int> links;
+  for (const auto& [pattern, number] : used) {
+    for (const LinkLoad& flows : cost.flows(pattern)) {
+      if (signatures[flows.link].empty()) {
+        links.push_back(flows.link);
+      }
+      signatures[flows.link].emplace_back(number, flows.amount);
+    }
+  }
+  std::map<Signature, double> slowest;
+  for (const int link : links) {
+    if (signatures[link].size() > 1) {
+      const double bandwidth = cost.cluster().links[link].bandwidth;
+      const auto [entry, fresh] = slowest.try_emplace(std::move(signatures[link]), bandwidth);
+      entry->second = std::min(entry->second, bandwidth);
+    }
+  }
+  std::vector<std::vector<Use>> patterns(used.size());
+  for (const auto& [signature, bandwidth] : slowest) {
+    for (const auto& [number, flows] : signature) {
+      patterns[number].push_back({static_cast<int>(game.resources.size()), flows});
+    }
+    game.resources.push_back(bandwidth);
+  }
+  std::vector<int> kept(used.size(), -1);
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    if (!patterns[i].empty()) {
+      kept[i] = static_cast<int>(game.patterns.size());
+      game.patterns.push_back(std::move(patterns[i]));
+    }
+  }
+  for (Exchange& exchange : game.exchanges) {
+    exchange.pattern = exchange.pattern < 0 ? -1 : kept[used.at(exchange.pattern)];
+  }
+}
+
+}  // namespace weft
