@@ -10,6 +10,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev clang-format python3       # tests and benchmarks
   python3-torch python3-numpy python3-torchvision python3-onnx          # what numbers are compared with
   libonnx-testdata                                                      # ONNX models with expected outputs
+  iproute2                                                              # cables between namespaces, which tests cut
 )
 
 installed() {
