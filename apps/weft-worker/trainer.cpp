@@ -9,18 +9,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <thread>
 
 #include "evaluation.h"
 #include "initial_values.h"
 #include "saver.h"
 #include "trace.h"
+#include "watch_peers.h"
 #include "weft/base/error.h"
 #include "weft/base/file.h"
 #include "weft/emulate/device.h"
 #include "weft/emulate/slow_down.h"
-#include "weft/launch/line_socket.h"
 #include "weft/runtime/allocator.h"
 #include "weft/runtime/checkpoint.h"
 #include "weft/runtime/communicator.h"
@@ -92,7 +91,7 @@ class Trainer {
         device_(job.devices[place.rendezvous.rank]),
         emulated_(emulated_device(options, job, device_, context.activity)),
         communicator_(rendezvous(options, place)),
-        watched_(watch_peers(place)),
+        watched_(watch_peers(options, place, communicator_, context)),
         executor_({.program = job.program,
                    .graph = job.graph,
                    .ops = job.ops,
@@ -143,30 +142,6 @@ class Trainer {
     Rendezvous result = place.rendezvous;
     result.timeout_s = options.timeout_s;
     return result;
-  }
-
-  // Rank 0 listens; where, and the key, it tells the others by a sum in which they add nothing.
-  bool watch_peers(const JobPlace& place) {
-    if (reporter_.connected() || communicator_.world() == 1) {
-      return false;
-    }
-    PeerWatchSpec spec{.rank = communicator_.rank(),
-                       .world = communicator_.world(),
-                       .host = place.rendezvous.host};
-    spec.patience.silence_s = options_.patience_s;
-    spec.patience.stuck_s = options_.patience_s;
-    std::int64_t where[2] = {0, 0};
-    if (spec.rank == 0) {
-      const Listener listener = listen_at(spec.host);
-      spec.listener = listener.fd;
-      where[0] = listener.port;
-      where[1] = static_cast<std::int64_t>(std::random_device()());
-    }
-    communicator_.all_reduce(0, at::from_blob(where, {2}, at::TensorOptions(at::kLong)));
-    spec.port = static_cast<int>(where[0]);
-    spec.key = static_cast<std::uint64_t>(where[1]);
-    context_.watch = std::make_unique<PeerWatch>(spec, context_.activity, context_.on_end);
-    return true;
   }
 
   Saver::Spec saver_spec() {
