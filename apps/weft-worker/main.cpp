@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -137,10 +139,12 @@ std::jthread start_heart(const WorkerContext& context) {
   return std::jthread([&context](const std::stop_token& end) {
     raise_own_priority();
     PulseSampler sampler(context.activity);
-    while (!end.stop_requested()) {
+    std::mutex mutex;
+    std::condition_variable_any ended;  // a job's end does not wait for the next beat
+    for (std::unique_lock lock(mutex); !end.stop_requested();) {
       const Heartbeat beat = sampler.sample();
       context.reporter.send({{"type", "heartbeat"}, {"works", beat.works}, {"waits", beat.waits}});
-      std::this_thread::sleep_for(kBeatEvery);
+      ended.wait_for(lock, end, kBeatEvery, [] { return false; });
     }
   });
 }
@@ -193,5 +197,7 @@ int main(int argc, char** argv) {
   } catch (...) {
     end_with(context, options, std::current_exception());
   }
-  return 0;
+  // libtorch needs a quarter of a second to give back what ends with the process anyway.
+  std::fflush(nullptr);
+  std::_Exit(0);
 }
