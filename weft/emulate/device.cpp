@@ -3,10 +3,10 @@
 //   k * the cost model's seconds of the kernel on the device         (Emulation::cost)
 //   k * processor time here * peak of a core here / peak of device   (Emulation::cpu_time)
 //
-// but a kernel begins no earlier than the device's host has issued it, which takes k issue times for
-// each; and a meeting moves it to the meeting's end, if that is later. A meeting takes k times the cost
-// model's seconds on idle links, and fills of each link meanwhile what the cost model's flows carry
-// over it, over bandwidth and time.
+// but a kernel begins no earlier than the device's host has issued it, which takes k issue times
+// for each; and a meeting moves it to the meeting's end, if that is later. A meeting takes k times
+// the cost model's seconds on idle links, and fills of each link meanwhile what the cost model's
+// flows carry over it, over bandwidth and time.
 
 #include "weft/emulate/device.h"
 

@@ -136,8 +136,8 @@ void StageEmitter::receive_for_weights() {
       continue;
     }
     for (const ValueId v : l_.graph.nodes[n].inputs) {
-      const bool arrives = l_.graph.values[v].kind == ValueKind::result &&
-                           stage_of_value(l_, v) != plan_stage();
+      const bool arrives =
+          l_.graph.values[v].kind == ValueKind::result && stage_of_value(l_, v) != plan_stage();
       if (arrives && visible(v).empty()) {
         receive(v);
       }
