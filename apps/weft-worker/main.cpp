@@ -170,10 +170,12 @@ void run(const WorkerOptions& options, WorkerContext& context) {
     throw Error(error.blame(), fmt::format("rank {}, start: {}", rank, error.what()));
   }
   if (options.measure_s > 0) {
+    // Most of the time somebody waits for somebody else.
+    context.activity.enter("measuring links, copies and the disk", true);
     measure(options, place, context.reporter, stop_requested);
     return;
   }
-  require(!options.plan.empty(), "a plan file is needed");
+  require(!options.plan.empty(), "give a plan file: weft-worker PLAN.json …");
   const WorkerJob job = prepare_job(options, place.rendezvous.world);
   train(options, place, job, context, stop_requested);
 }

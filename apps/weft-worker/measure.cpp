@@ -59,6 +59,7 @@ class Measurement {
         {"copy", 1, [this](std::int64_t bytes) { return copy(bytes); }},
         {"all_reduce", world, [this](std::int64_t bytes) { return all_reduce(bytes); }},
         {"all_gather", world, [this](std::int64_t bytes) { return all_gather(bytes); }},
+        {"reduce_scatter", world, [this](std::int64_t bytes) { return reduce_scatter(bytes); }},
         {"all_to_all", world, [this](std::int64_t bytes) { return all_to_all(bytes); }},
         {"send", 2, [this](std::int64_t bytes) { return ping(bytes); }}};
     const double share_s =
@@ -89,27 +90,30 @@ class Measurement {
   std::function<void()> all_reduce(std::int64_t bytes) {
     return [this, tensor = floats(bytes)] { communicator_.all_reduce(0, tensor); };
   }
-  // `bytes` are those of the whole; each rank gives its part to everybody.
+  // `bytes` are those of the whole; each rank has a part.
   std::function<void()> all_gather(std::int64_t bytes) {
-    const auto world = static_cast<std::size_t>(communicator_.world());
-    std::vector<std::vector<at::Tensor>> send(world);
-    std::vector<std::vector<at::Tensor>> recv(world);
-    const at::Tensor mine = floats(bytes / communicator_.world());
-    for (std::size_t m = 0; m < world; ++m) {
-      send[m] = {mine};
-      recv[m] = {floats(bytes / communicator_.world())};
-    }
-    return [this, send, recv] { communicator_.exchange(0, send, recv); };
+    return
+        [this, mine = part(bytes), all = parts(bytes)] { communicator_.all_gather(0, mine, all); };
+  }
+  std::function<void()> reduce_scatter(std::int64_t bytes) {
+    return [this, mine = part(bytes), all = parts(bytes)] {
+      communicator_.reduce_scatter(0, all, mine);
+    };
   }
   std::function<void()> all_to_all(std::int64_t bytes) {
-    const auto world = static_cast<std::size_t>(communicator_.world());
-    std::vector<std::vector<at::Tensor>> send(world);
-    std::vector<std::vector<at::Tensor>> recv(world);
-    for (std::size_t m = 0; m < world; ++m) {
-      send[m] = {floats(bytes / communicator_.world())};
-      recv[m] = {floats(bytes / communicator_.world())};
+    return [this, send = parts(bytes), recv = parts(bytes)] {
+      communicator_.all_to_all(0, send, recv);
+    };
+  }
+  [[nodiscard]] at::Tensor part(std::int64_t bytes) const {
+    return floats(bytes / communicator_.world());
+  }
+  [[nodiscard]] std::vector<at::Tensor> parts(std::int64_t bytes) const {
+    std::vector<at::Tensor> result;
+    for (int m = 0; m < communicator_.world(); ++m) {
+      result.push_back(part(bytes));
     }
-    return [this, send, recv] { communicator_.exchange(0, send, recv); };
+    return result;
   }
   // There and back between ranks 0 and 1; the others have nothing to do.
   std::function<void()> ping(std::int64_t bytes) {

@@ -93,14 +93,8 @@ std::vector<KernelSample> run_probe(const Probe& probe, int devices, const std::
   return samples_of_plan(plan, read_json(trace), trace).kernels;
 }
 
-struct Others {
-  std::vector<ExchangeSample> exchanges;
-  double copy_bandwidth = 0;
-  double disk_bandwidth = 0;
-};
-
-Others run_measurement(int devices, double seconds, const std::string& folder) {
-  Others others;
+/// Adds what the workers measure by themselves.
+void run_measurement(int devices, double seconds, const std::string& folder, Profile& profile) {
   double disk_s = 0;
   JobSpec job;
   job.executable = worker_path();
@@ -117,16 +111,15 @@ Others run_measurement(int devices, double seconds, const std::string& folder) {
                                 .bytes = message.at("bytes"),
                                 .seconds = message.at("seconds")};
     if (sample.kind == "copy") {
-      others.copy_bandwidth = std::max(others.copy_bandwidth, sample.bytes / sample.seconds);
+      profile.copy_bandwidth = std::max(profile.copy_bandwidth, sample.bytes / sample.seconds);
     } else if (sample.kind.starts_with("disk")) {
       disk_s = std::max(disk_s, sample.seconds);  // the slower direction
-      others.disk_bandwidth = sample.bytes / disk_s;
+      profile.disk_bandwidth = sample.bytes / disk_s;
     } else {
-      others.exchanges.push_back(sample);
+      profile.samples.exchanges.push_back(sample);
     }
   });
   require_success(result, "links and disk");
-  return others;
 }
 
 Profile measure_machine(const ProfileOptions& options, int devices) {
@@ -149,10 +142,7 @@ Profile measure_machine(const ProfileOptions& options, int devices) {
       std::max(0.1 * options.seconds, 0.9 * options.seconds - seconds_since(begin));
   bar.update(seconds_since(begin) / options.seconds, "links and disk");
   const std::string here = std::filesystem::absolute(options.file).parent_path().string();
-  const Others others = run_measurement(devices, 0.6 * left_s, here);
-  profile.samples.exchanges = others.exchanges;
-  profile.copy_bandwidth = others.copy_bandwidth;
-  profile.disk_bandwidth = others.disk_bandwidth;
+  run_measurement(devices, 0.6 * left_s, here, profile);
   return profile;
 }
 

@@ -129,6 +129,7 @@ class Progress {
         std::clamp<std::int64_t>(report.step + 1 - first, 0, std::ssize(losses_)));
     losses_.resize(kept);
     seconds_.resize(kept);
+    lags_s_.resize(kept);
     last_step_ = report.step;
     std::erase_if(evaluations_, [&](const auto& e) { return e.at("step") > report.step; });
     if (log_.is_open()) {

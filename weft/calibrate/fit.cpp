@@ -8,7 +8,7 @@
 //
 // Links: a collective of n members with V bytes takes s steps of a ring that carry c V bytes,
 //
-//   seconds = s latency + c V / bandwidth,     s and c as in cost.cpp
+//   seconds = s latency + c V / bandwidth,     s and c as in collective.cpp
 //
 // The least relative error over all samples gives both; a line through the logarithms would not.
 
@@ -62,7 +62,7 @@ struct RingShape {
 
 RingShape ring_shape(const ExchangeSample& sample) {
   const double n = sample.members;
-  if (sample.kind == "send") {
+  if (sample.kind == "send" || sample.kind == "shift") {
     return {.steps = 1, .bytes = 1};
   }
   const double rounds = sample.kind == "all_reduce" ? 2 : 1;

@@ -24,6 +24,7 @@ namespace weft {
 struct LinkFit {
   double bandwidth = 0;
   double latency_s = 0;
+  bool operator==(const LinkFit&) const = default;
 };
 
 /// Of the link of each device into its host's switch; keeps `known` where there are no samples.

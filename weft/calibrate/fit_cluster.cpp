@@ -30,11 +30,11 @@ Cluster fit_cluster(const Profile& profile) {
     }
     const int host = cluster.devices[device].host;
     if (other == switch_vertex(cluster, host)) {
-      const LinkFit fit = fit_link({.bandwidth = link.bandwidth, .latency_s = 2 * link.latency_s},
-                                   profile.samples.exchanges);
+      const LinkFit known{.bandwidth = link.bandwidth, .latency_s = 2 * link.latency_s};
+      const LinkFit fit = fit_link(known, profile.samples.exchanges);
       link.bandwidth = fit.bandwidth;
       link.latency_s = fit.latency_s / 2;
-      link.origin = Origin::measured;
+      link.origin = fit == known ? link.origin : Origin::measured;
     } else if (other == memory_vertex(cluster, host) && profile.copy_bandwidth > 0) {
       link.bandwidth = profile.copy_bandwidth;
       link.origin = Origin::measured;

@@ -3,8 +3,6 @@
 
 #include "weft/calibrate/samples.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -67,7 +65,7 @@ void add_kernel(Walk& walk, const StageProgram& stage, int position,
   const Instruction& instruction = *issued.instruction;
   const Node& node = walk.graph.nodes[instruction.node];
   const DeviceId device = stage.mesh.devices[position];
-  const Event* event = walk.events.next(device, issued, node.name);
+  const Event* event = walk.events.next(device, issued, event_name(stage, instruction, walk.graph));
   walk.missing += event == nullptr ? 1 : 0;
   const OpDef& op = find_op(walk.ops, node.op);
   if (event == nullptr || gives_views(op, instruction.writes.size())) {
@@ -86,9 +84,7 @@ void add_collective(Walk& walk, int stage_index, int position, int place,
   const StageProgram& stage = walk.program.stages[stage_index];
   const Instruction& i = *issued.instruction;
   const DeviceId device = stage.mesh.devices[position];
-  const std::string name =
-      fmt::format("{} {}{}", collective_name(i.collective), stage.slots[i.reads[0]].name,
-                  i.reads.size() > 1 ? fmt::format(" and {} more", i.reads.size() - 1) : "");
+  const std::string name = event_name(stage, i, walk.graph);
   const Event* event = walk.events.next(device, issued, name);
   walk.missing += event == nullptr ? 1 : 0;
   if (event == nullptr || i.axis == kAllDevices) {

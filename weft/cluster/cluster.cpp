@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -182,6 +183,12 @@ std::vector<std::string> violations(const Cluster& cluster) {
     check_reach(cluster, out);
   }
   return out;
+}
+
+const Link* find_link(const Cluster& cluster, int from, int to) {
+  const auto found = std::ranges::find_if(
+      cluster.links, [&](const Link& link) { return link.from == from && link.to == to; });
+  return found == cluster.links.end() ? nullptr : &*found;
 }
 
 }  // namespace weft

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 4> kOpClasses = {"matmul", "attention", "
                                                         "stream"};
 constexpr std::array<std::string_view, 5> kAlgorithms = {"ring", "rings", "tree", "hierarchical",
                                                          "doubling"};
-constexpr std::array<std::string_view, 4> kCollectives = {"all_reduce", "reduce_scatter",
-                                                          "all_gather", "all_to_all"};
+constexpr std::array<std::string_view, 5> kCollectives = {"all_reduce", "reduce_scatter",
+                                                          "all_gather", "all_to_all", "shift"};
 
 template <std::size_t N>
 bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {

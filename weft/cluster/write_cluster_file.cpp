@@ -1,6 +1,5 @@
 // The cluster file that people write, for a cluster of one host whose devices have the same links.
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
@@ -21,12 +20,6 @@ Json link_json(const Json& between, const Link& link, double latency_s) {
 }
 
 }  // namespace
-
-const Link* find_link(const Cluster& cluster, int from, int to) {
-  const auto found = std::ranges::find_if(
-      cluster.links, [&](const Link& link) { return link.from == from && link.to == to; });
-  return found == cluster.links.end() ? nullptr : &*found;
-}
 
 std::string cluster_file_text(const Cluster& cluster) {
   require(cluster.hosts.size() == 1, "a profile is of one host; this cluster has {}",

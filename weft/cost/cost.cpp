@@ -202,10 +202,12 @@ Communication CostModel::measured(CollectiveKind kind, const DeviceGroups& group
     const Way& all = ways(kind, groups)[0];
     const double alone_s = byte_seconds(ways(kind, {groups[0]})[0].traffic, cluster_, bytes);
     const double shared_s = byte_seconds(all.traffic, cluster_, bytes);
+    const double seconds = seconds_at(table.curve, bytes) * (alone_s > 0 ? shared_s / alone_s : 1);
     return {.algorithm = Algorithm::measured,
             .latency_s = 0,
-            .seconds = seconds_at(table.curve, bytes) * (alone_s > 0 ? shared_s / alone_s : 1),
-            .flow_bytes = all.traffic.flow_bytes * bytes,
+            .seconds = seconds,
+            // What was measured to be quicker than the links' numbers allow fills them, no more.
+            .flow_bytes = all.traffic.flow_bytes * bytes * std::min(1.0, seconds / shared_s),
             .pattern = all.pattern};
   }
   return {};

@@ -31,7 +31,7 @@ namespace weft {
 namespace {
 
 constexpr int kMostMeetings = 2048;  // at the same time
-constexpr int kMostShares = 512;     // links of one meeting
+constexpr int kMostUses = 512;       // links of one meeting
 constexpr double kLook_s = 0.1;      // how often to look for those who are late
 
 struct Place {
@@ -40,7 +40,7 @@ struct Place {
   int left = 0;
   double latest_s = 0;
   LinkFlow flow = {};  // its pointer is set by whoever looks: mappings differ
-  std::array<LinkShare, kMostShares> shares = {};
+  std::array<Use, kMostUses> uses = {};
 };
 
 timespec to_timespec(double time_s) {
@@ -103,7 +103,7 @@ struct Board::Shared {
     for (int i = 0; i < high; ++i) {
       Place& place = places[i];
       if (keys[i] != 0 && place.arrived == place.parties && place.flow.end_s < 0) {
-        place.flow.shares = place.shares.data();
+        place.flow.uses = place.uses.data();
         flows.push_back(&place.flow);
       }
     }
@@ -196,14 +196,15 @@ void Board::arrive(const Meeting& meeting) {
   if (at < 0) {
     at = shared_->take(meeting.key);
     Place& fresh = shared_->places[at];
-    WEFT_CHECK(meeting.shares.size() <= kMostShares);
+    WEFT_CHECK(meeting.uses.size() <= kMostUses);
     fresh.parties = meeting.parties;
     fresh.arrived = 0;
     fresh.left = 0;
     fresh.latest_s = meeting.arrival_s;
     fresh.flow = {.alone_s = meeting.alone_s,
-                  .share_count = static_cast<int>(meeting.shares.size())};
-    std::ranges::copy(meeting.shares, fresh.shares.begin());
+                  .most = meeting.most,
+                  .use_count = static_cast<int>(meeting.uses.size())};
+    std::ranges::copy(meeting.uses, fresh.uses.begin());
   }
   Place& place = shared_->places[at];
   WEFT_CHECK(place.parties == meeting.parties && place.arrived < place.parties);

@@ -13,7 +13,8 @@ struct Meeting {
   std::uint64_t key = 0;  // the same on all that take part, and on nothing else of the same time
   int parties = 1;
   double alone_s = 0;  // how long it takes on idle links, in seconds of the wall clock
-  std::vector<LinkShare> shares = {};
+  double most = 0;     // see LinkFlow
+  std::vector<Use> uses = {};
   double arrival_s = 0;  // of this device: its own clock when it comes
   double end_s = -1;     // once it is over
 };

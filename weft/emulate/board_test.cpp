@@ -29,7 +29,7 @@ TEST(Board, AMeetingBeginsWithTheLastAndTakesItsTime) {
     for (int d = 0; d < 2; ++d) {
       devices.emplace_back([&, d] {
         Board board(file.path);  // as if in a process of its own
-        Meeting meeting{.key = 7, .parties = 2, .alone_s = 0.02, .shares = {{0, 1}}};
+        Meeting meeting{.key = 7, .parties = 2, .alone_s = 0.02, .most = 1, .uses = {{0, 1}}};
         meeting.arrival_s = begin_s + 0.01 * d;
         sleep_until(meeting.arrival_s);
         board.arrive(meeting);
@@ -49,8 +49,12 @@ TEST(Board, TwoTransfersOnOneLinkTakeTwiceAsLong) {
   const double begin_s = wall_s() + 0.01;
   std::vector<Meeting> meetings;
   for (std::uint64_t key = 1; key <= 2; ++key) {
-    meetings.push_back(
-        {.key = key, .parties = 1, .alone_s = 0.02, .shares = {{3, 1}}, .arrival_s = begin_s});
+    meetings.push_back({.key = key,
+                        .parties = 1,
+                        .alone_s = 0.02,
+                        .most = 1,
+                        .uses = {{3, 1}},
+                        .arrival_s = begin_s});
     board.arrive(meetings.back());
   }
   for (Meeting& meeting : meetings) {

@@ -117,13 +117,11 @@ Meeting EmulatedDevice::meeting(const std::string& name, int parties,
   if (cost.pattern < 0 || cost.total_s() <= 0) {
     return result;
   }
+  const double k = spec_.slow_down;
+  result.most = cost.flow_bytes / (k * cost.total_s());
   for (const LinkLoad& flows : cost_.flows(cost.pattern)) {
-    const double seconds =
-        flows.amount * cost.flow_bytes / spec_.cluster.links[flows.link].bandwidth;
-    if (seconds > 0) {
-      result.shares.push_back(
-          {.link = flows.link, .share = std::min(1.0, seconds / cost.total_s())});
-    }
+    result.uses.push_back({.resource = flows.link,
+                           .flows = k * flows.amount / spec_.cluster.links[flows.link].bandwidth});
   }
   return result;
 }

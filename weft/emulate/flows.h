@@ -3,25 +3,24 @@
 #include <limits>
 #include <vector>
 
+#include "weft/simulate/share.h"
+
 namespace weft {
 
-/// Part of a link's capacity that a flow takes while it runs at full speed, in (0, 1].
-struct LinkShare {
-  int link = 0;
-  double share = 0;
-};
-
-/// Data on its way: a collective or a transfer. Alone it takes `alone_s`.
+/// Data on its way: a collective or a transfer. Alone it takes `alone_s`, and each of its flows has
+/// the rate `most`.
 struct LinkFlow {
   double start_s = 0;
   double alone_s = 0;
   double left = 1;    // part of it that has not arrived
   double end_s = -1;  // once nothing is left
-  const LinkShare* shares = nullptr;
-  int share_count = 0;
+  double most = 0;
+  const Use* uses = nullptr;  // how much of a link its flows take for each unit of their rate
+  int use_count = 0;
 };
 
-/// How fast each of these runs, as a part of its full speed, when they run together: max-min fair.
+/// How fast each of these runs, as a part of its full speed, when they share links as the simulator
+/// lets exchanges share them.
 [[nodiscard]] std::vector<double> fair_speeds(const std::vector<const LinkFlow*>& flows);
 
 /// Moves all flows on from one time to another. Those that end get their `end_s`.

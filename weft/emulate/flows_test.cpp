@@ -9,18 +9,25 @@ using testing::DoubleNear;
 using testing::ElementsAre;
 
 struct Case {
-  std::vector<std::vector<LinkShare>> shares;
+  std::vector<std::vector<Use>> uses;
   std::vector<LinkFlow> flows;
 
-  void add(double start_s, double alone_s, std::vector<LinkShare> uses) {
-    shares.push_back(std::move(uses));
+  // Parts of links that it takes at full speed; its rate is the largest of them.
+  void add(double start_s, double alone_s, std::vector<Use> shares) {
     flows.push_back({.start_s = start_s, .alone_s = alone_s});
+    for (const Use& share : shares) {
+      flows.back().most = std::max(flows.back().most, share.flows);
+    }
+    for (Use& share : shares) {
+      share.flows /= flows.back().most;
+    }
+    uses.push_back(std::move(shares));
   }
   std::vector<LinkFlow*> pointers() {
     std::vector<LinkFlow*> result;
     for (std::size_t i = 0; i < flows.size(); ++i) {
-      flows[i].shares = shares[i].data();
-      flows[i].share_count = static_cast<int>(shares[i].size());
+      flows[i].uses = uses[i].data();
+      flows[i].use_count = static_cast<int>(uses[i].size());
       result.push_back(&flows[i]);
     }
     return result;

@@ -136,6 +136,10 @@ struct Program {
 [[nodiscard]] TensorType slot_type(const StageProgram& stage, SlotId slot, const Coordinates& at,
                                    std::int64_t samples);
 
+/// What timelines call an instruction: its node, or what it does and the first slot it does it to.
+[[nodiscard]] std::string event_name(const StageProgram& stage, const Instruction& instruction,
+                                     const Graph& graph);
+
 /// Docs/spec/program.md defines the form.
 [[nodiscard]] std::string format_program(const Program& program, const Graph& graph);
 

@@ -88,6 +88,21 @@ std::string format_stage(const StageProgram& stage, const Graph& graph) {
 
 }  // namespace
 
+std::string event_name(const StageProgram& stage, const Instruction& instruction,
+                       const Graph& graph) {
+  if (instruction.opcode == Opcode::compute) {
+    return graph.nodes[instruction.node].name;
+  }
+  const std::vector<SlotId>& slots =
+      instruction.writes.empty() ? instruction.reads : instruction.writes;
+  const bool collective = instruction.opcode == Opcode::collective;
+  return fmt::format(
+      "{} {}{}",
+      collective ? collective_name(instruction.collective) : opcode_name(instruction.opcode),
+      stage.slots[slots[0]].name,
+      slots.size() > 1 ? fmt::format(" and {} more", slots.size() - 1) : "");
+}
+
 std::string format_program(const Program& program, const Graph& graph) {
   std::string text =
       fmt::format("program micro-batches [{}]\n", fmt::join(program.micro_batches, ","));

@@ -113,25 +113,14 @@ const at::Tensor& Executor::Impl::shared_tensor(const Impl& owner, SlotId slot) 
               fmt::format("bug in weft: no tensor \"{}\" to share between programs", mine.name));
 }
 
-std::string Executor::Impl::event_name(const Instruction& i) const {
-  switch (i.opcode) {
-    case Opcode::compute:
-      return graph.nodes[i.node].name;
-    case Opcode::collective:
-      return fmt::format("{} {}{}", collective_name(i.collective), stage->slots[i.reads[0]].name,
-                         i.reads.size() > 1 ? fmt::format(" and {} more", i.reads.size() - 1) : "");
-    default: {
-      const auto& slots = i.writes.empty() ? i.reads : i.writes;
-      return fmt::format("{} {}", opcode_name(i.opcode),
-                         slots.empty() ? "" : stage->slots[slots[0]].name);
-    }
-  }
+std::string Executor::Impl::full_name(const Instruction& i) const {
+  const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
+  return op + event_name(*stage, i, graph);
 }
 
 std::string Executor::Impl::describe(const IssuedInstruction& issued) const {
-  const Instruction& i = *issued.instruction;
-  const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
-  return place_text(input.step, phase_name(issued.phase), issued.micro_batch, op + event_name(i));
+  return place_text(input.step, phase_name(issued.phase), issued.micro_batch,
+                    full_name(*issued.instruction));
 }
 
 // Texts are made once, for each instruction of the program and not for each micro-batch.
@@ -142,9 +131,8 @@ void Executor::Impl::name_places(const std::string& prefix) {
   for (const IssuedInstruction& issued : order) {
     const auto [it, fresh] = place_names.try_emplace({issued.instruction, issued.phase});
     if (fresh) {
-      const Instruction& i = *issued.instruction;
-      const std::string op = i.opcode == Opcode::compute ? graph.nodes[i.node].op + " " : "";
-      it->second = fmt::format("{}{}\n{}{}", prefix, phase_name(issued.phase), op, event_name(i));
+      it->second =
+          fmt::format("{}{}\n{}", prefix, phase_name(issued.phase), full_name(*issued.instruction));
     }
     place_name_at.push_back(&it->second);
   }
@@ -168,7 +156,7 @@ void Executor::Impl::announce(std::size_t place) {
 int Executor::Impl::add_event(const IssuedInstruction& issued) {
   timeline.events.push_back({.device = devices[communicator.rank()],
                              .lane = issued.instruction->lane,
-                             .name = event_name(*issued.instruction),
+                             .name = event_name(*stage, *issued.instruction, graph),
                              .phase = std::string(phase_name(issued.phase)),
                              .micro_batch = issued.micro_batch});
   return static_cast<int>(timeline.events.size()) - 1;

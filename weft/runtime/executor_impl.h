@@ -106,7 +106,8 @@ struct Executor::Impl {
   [[nodiscard]] std::string describe(const IssuedInstruction& issued) const;
   void name_places(const std::string& prefix);
   void announce(std::size_t place);
-  [[nodiscard]] std::string event_name(const Instruction& instruction) const;
+  /// The op of a node in front of its name.
+  [[nodiscard]] std::string full_name(const Instruction& instruction) const;
   int add_event(const IssuedInstruction& issued);
   void close_event(int event, CommunicationLane::Clock::time_point begin,
                    CommunicationLane::Clock::time_point end);

@@ -129,13 +129,11 @@ class Compiler {
       ++out_.game.lanes;  // lane d is the communication lane of device d
     }
     for (int axis = 0; axis < axis_count(part); ++axis) {
-      std::map<DeviceId, int> numbers;  // by first device of the group
       auto& group = info.group.emplace_back();
       for (int p = 0; p < count; ++p) {
-        const DeviceId first = axis_group(part.mesh, coordinates(part.mesh, p), axis).front();
-        group.push_back(numbers.try_emplace(first, static_cast<int>(numbers.size())).first->second);
+        group.push_back(group_number(part.mesh, coordinates(part.mesh, p), axis));
       }
-      info.groups.push_back(static_cast<int>(numbers.size()));
+      info.groups.push_back(folded ? 1 : count / part.mesh.axes[axis].size);
     }
     stages_.push_back(std::move(info));
   }

@@ -345,7 +345,7 @@ class Player {
     flows_.clear();
     for (const int id : flowing_) {
       const Exchange& exchange = game_.exchanges[id];
-      flows_.push_back({.uses = &game_.patterns[exchange.pattern],
+      flows_.push_back({.uses = game_.patterns[exchange.pattern],
                         .most = exchange.flow_bytes / exchange.seconds});
     }
     fair_share_(flows_);

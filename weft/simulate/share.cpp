@@ -25,7 +25,7 @@ void FairShare::operator()(std::span<Flow> flows) {
   used_.clear();
   for (Flow& flow : flows) {
     flow.rate = -1;
-    for (const Use& use : *flow.uses) {
+    for (const Use& use : flow.uses) {
       if (count_[use.resource] == 0) {
         used_.push_back(use.resource);
         left_[use.resource] = capacity_[use.resource];
@@ -50,7 +50,7 @@ void FairShare::operator()(std::span<Flow> flows) {
     level = stop;
     const std::size_t before = growing;
     for (Flow& flow : flows) {
-      const bool full = std::ranges::any_of(*flow.uses, [&](const Use& use) {
+      const bool full = std::ranges::any_of(flow.uses, [&](const Use& use) {
         return left_[use.resource] <= kFull * capacity_[use.resource];
       });
       if (flow.rate < 0 && (full || flow.most <= level)) {
@@ -65,7 +65,7 @@ void FairShare::operator()(std::span<Flow> flows) {
       count_[r] = 0;
     }
     for (const Flow& flow : flows) {
-      for (const Use& use : *flow.uses) {
+      for (const Use& use : flow.uses) {
         count_[use.resource] += flow.rate < 0 ? use.flows : 0;
       }
     }

@@ -10,7 +10,7 @@ namespace weft {
 /// An exchange that moves data: the resources of its pattern and the most bytes/s that each of its
 /// flows could take alone.
 struct Flow {
-  const std::vector<Use>* uses = nullptr;
+  std::span<const Use> uses = {};
   double most = 0;
   double rate = 0;  // the answer
 };

@@ -10,7 +10,7 @@ namespace {
 TEST(FairShare, EqualOnOneLink) {
   const std::vector<double> capacity = {10};
   const std::vector<Use> uses = {{.resource = 0, .flows = 1}};
-  std::vector<Flow> flows(4, {.uses = &uses, .most = 10});
+  std::vector<Flow> flows(4, {.uses = uses, .most = 10});
   FairShare share(capacity);
   share(flows);
   for (const Flow& flow : flows) {
@@ -25,7 +25,7 @@ TEST(FairShare, WhatANarrowLinkLeavesGoesToOthers) {
   const std::vector<Use> first = {{0, 1}};
   const std::vector<Use> second = {{1, 1}};
   std::vector<Flow> flows = {
-      {.uses = &both, .most = 2}, {.uses = &first, .most = 2}, {.uses = &second, .most = 10}};
+      {.uses = both, .most = 2}, {.uses = first, .most = 2}, {.uses = second, .most = 10}};
   FairShare share(capacity);
   share(flows);
   EXPECT_DOUBLE_EQ(flows[0].rate, 1);
@@ -38,7 +38,7 @@ TEST(FairShare, CountsFlows) {
   const std::vector<double> capacity = {8};
   const std::vector<Use> three = {{0, 3}};
   const std::vector<Use> one = {{0, 1}};
-  std::vector<Flow> flows = {{.uses = &three, .most = 8.0 / 3}, {.uses = &one, .most = 8}};
+  std::vector<Flow> flows = {{.uses = three, .most = 8.0 / 3}, {.uses = one, .most = 8}};
   FairShare share(capacity);
   share(flows);
   EXPECT_DOUBLE_EQ(flows[0].rate, 2);
@@ -62,14 +62,14 @@ TEST(FairShare, EveryFlowHasABottleneck) {
           list.push_back({r, 1 + static_cast<double>(rng() % 3)});
         }
       }
-      flows.push_back({.uses = &list, .most = 0.5 + static_cast<double>(rng() % 10)});
+      flows.push_back({.uses = list, .most = 0.5 + static_cast<double>(rng() % 10)});
     }
     FairShare share(capacity);
     share(flows);
     std::vector<double> used(capacity.size(), 0);
     std::vector<double> largest(capacity.size(), 0);
     for (const Flow& flow : flows) {
-      for (const Use& use : *flow.uses) {
+      for (const Use& use : flow.uses) {
         used[use.resource] += flow.rate * use.flows;
         largest[use.resource] = std::max(largest[use.resource], flow.rate);
       }
@@ -79,7 +79,7 @@ TEST(FairShare, EveryFlowHasABottleneck) {
     }
     for (const Flow& flow : flows) {
       bool bound = flow.rate >= flow.most * (1 - 1e-9);
-      for (const Use& use : *flow.uses) {
+      for (const Use& use : flow.uses) {
         bound |= used[use.resource] >= capacity[use.resource] * (1 - 1e-9) &&
                  flow.rate >= largest[use.resource] * (1 - 1e-9);
       }

@@ -15,27 +15,6 @@
 namespace weft {
 namespace {
 
-std::string event_name(const StageProgram& stage, const Instruction& instruction,
-                       const Graph& graph) {
-  const auto with_slot = [&](std::string_view what, const std::vector<SlotId>& slots) {
-    const std::size_t more = slots.size() - 1;
-    return fmt::format("{} {}{}", what, stage.slots[slots[0]].name,
-                       more > 0 ? fmt::format(" +{}", more) : "");
-  };
-  switch (instruction.opcode) {
-    case Opcode::compute:
-      return graph.nodes[instruction.node].name;
-    case Opcode::collective:
-      return with_slot(collective_name(instruction.collective), instruction.writes);
-    case Opcode::send:
-    case Opcode::wait:
-    case Opcode::free:
-      return with_slot(opcode_name(instruction.opcode), instruction.reads);
-    default:
-      return with_slot(opcode_name(instruction.opcode), instruction.writes);
-  }
-}
-
 [[noreturn]] void fail_deadlock(const SimulateInput& in, const CompiledProgram& compiled,
                                 const Played& played) {
   std::string text = "the simulated step does not end:";
