@@ -14,14 +14,7 @@ if [ ${#targets[@]} -eq 0 ]; then
   done
 fi
 
-runtime='/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a'
-if ! command -v clang++ >/dev/null || ! compgen -G "$runtime" >/dev/null; then
-  as_root=()
-  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-  "${as_root[@]}" apt-get update
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends clang libclang-rt-14-dev
-fi
-
+tools/install_packages.sh
 cmake --preset fuzz
 cmake --build --preset fuzz --parallel "$(nproc)"
 mkdir -p build/fuzz/finds build/fuzz/log

@@ -37,9 +37,9 @@ cmake --preset release
 cmake --build --preset release --parallel "$jobs" --target system_programs
 run_tests release --label-exclude 'bench|unit|property'
 
-cmake --preset dev -DWEFT_TORCH=OFF -DCMAKE_CXX_FLAGS_DEBUG=-g1  # lines are enough for reports
-cmake --build --preset dev --parallel "$jobs" --target test_programs
-run_tests dev --label-regex 'unit|property'
+cmake --preset sanitize
+cmake --build --preset sanitize --parallel "$jobs" --target test_programs
+run_tests sanitize --label-regex 'unit|property'
 
 echo
 echo "reference data: ${WEFT_REFERENCE_DATA:-none (set WEFT_REFERENCE_DATA)}"

@@ -16,6 +16,7 @@
 #include "options.h"
 #include "trainer.h"
 #include "weft/base/error.h"
+#include "weft/launch/fork_ranks.h"
 #include "weft/launch/pulse.h"
 #include "weft/runtime/communicator.h"
 #include "weft/runtime/job_place.h"
@@ -185,6 +186,7 @@ void run(const WorkerOptions& options, WorkerContext& context) {
 
 int main(int argc, char** argv) {
   using namespace weft;  // NOLINT(google-build-using-namespace): main only
+  fork_ranks();
   listen_to_signals();
   WorkerOptions options;
   CLI::App app("One rank of a weft training job.");

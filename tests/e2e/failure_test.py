@@ -60,10 +60,9 @@ def workers_of(pid):
             with open(path + "/stat") as file:
                 parent = int(file.read().rsplit(")", 1)[1].split()[1])
             if parent == pid:
-                with open(path + "/environ", "rb") as file:
-                    words = dict(word.split(b"=", 1) for word in file.read().split(b"\0") if b"=" in word)
-                found[int(words[b"RANK"])] = int(path.split("/")[-1])
-        except (OSError, KeyError):
+                with open(path + "/comm") as file:
+                    found[int(file.read().removeprefix("weft-rank-"))] = int(path.split("/")[-1])
+        except (OSError, ValueError):
             continue  # it has ended meanwhile
     return found
 

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """Every family under every kind of parallelism trains the same model as one device with the same micro-batches, and uses
 the memory it said it would."""
-import os
 import sys
-import tempfile
 
 from families import model_text
-from verified import is_planned, is_same, report
+from verified import check_all, is_planned, is_same
 
 BIN = sys.argv[1]
 RECIPES = [(2, "dp=2"), (2, "tp=2"), (2, "dp=2,zero=3"), (2, "pp=2,schedule=1f1b,recompute=block")]
@@ -15,8 +13,7 @@ FAMILIES = ["gpt moe", "llama", "mixtral", "qwen2-moe", "neox", "bert", "t5", "v
 BATCH, MICRO_BATCHES = 5, 2  # 3 + 2 samples
 
 
-def check(name, devices, recipe, folder):
-    plan = os.path.join(folder, "plan.json")
+def check(name, devices, recipe, plan):
     words = f"{recipe},micro-batches={MICRO_BATCHES}"
     title = f"{name} {words}"
     return (is_planned(BIN, title, model_text(name), "--cluster", f"local:{devices}", "--batch", str(BATCH), "--recipe", words,
@@ -26,9 +23,7 @@ def check(name, devices, recipe, folder):
 
 def main():
     names = sys.argv[2:] or FAMILIES
-    with tempfile.TemporaryDirectory() as folder:
-        good = [check(name, devices, recipe, folder) for name in names for devices, recipe in RECIPES]
-    return report(good)
+    return check_all(check, [(name, devices, recipe) for name in names for devices, recipe in RECIPES])
 
 
 if __name__ == "__main__":

@@ -5,11 +5,9 @@ Runs `weft verify` on plans of a tiny GPT (tied embeddings, dropout, clipping, i
 size) and a tiny MLP: losses of 5 steps and all gradients against one device; peak tensor bytes within 2 % of the
 prediction.
 """
-import os
 import sys
-import tempfile
 
-from verified import is_planned, is_same, report
+from verified import check_all, is_planned, is_same
 
 BIN = sys.argv[1]
 GPT = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1,attn_dropout=0.1,tied=1"
@@ -46,9 +44,8 @@ CASES += [(GPT, devices, recipe, "none", "f64")
 BATCH, MICRO_BATCHES = 14, 4  # 4 + 4 + 3 + 3 samples
 
 
-def check(model, devices, recipe, recompute, dtype, folder):
+def check(model, devices, recipe, recompute, dtype, plan):
     words = ",".join(filter(None, [recipe, f"recompute={recompute}", f"micro-batches={MICRO_BATCHES}"]))
-    plan = os.path.join(folder, "plan.json")
     title = f"{model.split(':')[0]} {dtype} {words}"
     data = ["--data", "synthetic:ignore=0.2"] if model.startswith("gpt") else []
     return (is_planned(BIN, title, model, "--cluster", f"local:{devices}", "--batch", str(BATCH), "--clip", "0.5", "--recipe",
@@ -57,9 +54,7 @@ def check(model, devices, recipe, recompute, dtype, folder):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        good = [check(*case, folder) for case in CASES]
-    return report(good)
+    return check_all(check, CASES)
 
 
 if __name__ == "__main__":

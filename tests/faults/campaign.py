@@ -214,10 +214,13 @@ def strike_from_outside(site, job):
     time.sleep(0.1 * (site.number % 7))
     for pid in site.processes():
         with open(f"/proc/{pid}/environ", "rb") as file:
-            if f"\0RANK={site.case.rank}\0".encode() in b"\0" + file.read():
-                with open(site.mark, "w") as file:
-                    file.write(str(time.time()))
-                os.kill(pid, signal.SIGKILL if site.case.kind == "kill" else signal.SIGSTOP)
+            started_as_rank = f"\0RANK={site.case.rank}\0".encode() in b"\0" + file.read()
+        with open(f"/proc/{pid}/comm") as file:
+            forked_as_rank = file.read().strip() == f"weft-rank-{site.case.rank}"
+        if started_as_rank or forked_as_rank:
+            with open(site.mark, "w") as file:
+                file.write(str(time.time()))
+            os.kill(pid, signal.SIGKILL if site.case.kind == "kill" else signal.SIGSTOP)
 
 
 def mount_small_disk(site):

@@ -3,10 +3,6 @@
 namespace weft {
 namespace {
 
-TensorType f64(Shape shape) {
-  return {std::move(shape), DType::f64};
-}
-
 // Sizes of q[b,s,h,d], k[b,t,g,d], v[b,t,g,e], bias[n,h,s,t]; n = 0 is none.
 struct Sizes {
   std::int64_t b = 2;

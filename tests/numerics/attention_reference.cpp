@@ -7,10 +7,6 @@
 namespace weft {
 namespace {
 
-double number(const OpCall& call, const char* name) {
-  return attr_number(call.attrs, name);
-}
-
 // 1 where query i must not see key j.
 at::Tensor hidden(const OpCall& call, std::int64_t s, std::int64_t t) {
   const at::Tensor i = at::arange(s).unsqueeze(1);
@@ -28,41 +24,42 @@ Tensors attention(const OpCall& call, const Tensors& in) {
   const at::Tensor q = in[0].transpose(1, 2);
   const at::Tensor k = in[1].transpose(1, 2).repeat_interleave(shared, 1);
   const at::Tensor v = in[2].transpose(1, 2).repeat_interleave(shared, 1);
-  at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * number(call, "scale");
+  at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * attr_number(call.attrs, "scale");
   if (in.size() > 3) {
     scores = scores + in[3].repeat({q.size(0) / in[3].size(0), 1, 1, 1});
   }
   scores = scores.masked_fill(hidden(call, q.size(2), k.size(2)), -INFINITY);
   at::Tensor p = at::softmax(scores, -1);
-  if (number(call, "dropout") > 0) {
-    p = dropped(p, number(call, "dropout"));
+  if (attr_number(call.attrs, "dropout") > 0) {
+    p = dropped(p, attr_number(call.attrs, "dropout"));
   }
   return {at::matmul(p, v).transpose(1, 2), at::logsumexp(scores, {-1})};
 }
 
 Tensors rms_norm(const OpCall& call, const Tensors& in) {
-  const at::Tensor rstd = at::rsqrt((in[0] * in[0]).mean(-1, true) + number(call, "eps"));
-  return {in[0] * rstd * (in[1] + number(call, "offset")), rstd.squeeze(-1)};
+  const at::Tensor rstd =
+      at::rsqrt((in[0] * in[0]).mean(-1, true) + attr_number(call.attrs, "eps"));
+  return {in[0] * rstd * (in[1] + attr_number(call.attrs, "offset")), rstd.squeeze(-1)};
 }
 
 // The frequencies of pairs, written as the models' own code has them.
 at::Tensor frequencies(const OpCall& call) {
-  const double dims = number(call, "dims");
+  const double dims = attr_number(call.attrs, "dims");
   const at::Tensor f =
-      1.0 / at::pow(number(call, "base"), at::arange(0, dims, 2, at::kDouble) / dims);
+      1.0 / at::pow(attr_number(call.attrs, "base"), at::arange(0, dims, 2, at::kDouble) / dims);
   const std::string scaling =
       has_attr(call.attrs, "scaling") ? attr_text(call.attrs, "scaling") : "none";
   if (scaling == "linear") {
-    return f / number(call, "factor");
+    return f / attr_number(call.attrs, "factor");
   }
   if (scaling == "none") {
     return f;
   }
   const at::Tensor wave = 2 * M_PI / f;
-  const double low = number(call, "low");
-  const double high = number(call, "high");
-  const double original = number(call, "original");
-  const at::Tensor slow = f / number(call, "factor");
+  const double low = attr_number(call.attrs, "low");
+  const double high = attr_number(call.attrs, "high");
+  const double original = attr_number(call.attrs, "original");
+  const at::Tensor slow = f / attr_number(call.attrs, "factor");
   const at::Tensor smooth = (original / wave - low) / (high - low);
   const at::Tensor between = (1 - smooth) * slow + smooth * f;
   const at::Tensor far = at::where(wave > original / low, slow, f);
@@ -105,7 +102,8 @@ Tensors gated(const OpCall& call, const Tensors& in) {
 // lse - score is the cross entropy of a row.
 Tensors label_scores(const OpCall& call, const Tensors& in) {
   const std::int64_t classes = in[0].size(-1);
-  const double smoothing = has_attr(call.attrs, "smoothing") ? number(call, "smoothing") : 0.0;
+  const double smoothing =
+      has_attr(call.attrs, "smoothing") ? attr_number(call.attrs, "smoothing") : 0.0;
   const std::int64_t ignore = attr_int(call.attrs, "ignore");
   const at::Tensor rows = at::cross_entropy_loss(in[0].reshape({-1, classes}), in[1].flatten(), {},
                                                  at::Reduction::None, ignore, smoothing)

@@ -3,14 +3,6 @@
 namespace weft {
 namespace {
 
-TensorType f64(Shape shape) {
-  return {std::move(shape), DType::f64};
-}
-
-TensorType ids(Shape shape) {
-  return {std::move(shape), DType::i64};
-}
-
 Shape join(Shape leading, const Shape& last) {
   leading.insert(leading.end(), last.begin(), last.end());
   return leading;

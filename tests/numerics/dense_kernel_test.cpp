@@ -116,10 +116,6 @@ TensorType f32(Shape shape) {
   return {std::move(shape), DType::f32};
 }
 
-TensorType ids(Shape shape) {
-  return {std::move(shape), DType::i64};
-}
-
 Attrs attention_attrs(double dropout) {
   return {{"causal", std::int64_t{1}},
           {"scale", 0.25},

@@ -3,10 +3,6 @@
 namespace weft {
 namespace {
 
-TensorType f64(Shape shape) {
-  return {std::move(shape), DType::f64};
-}
-
 void add_maps(std::vector<OpCase>& cases) {
   const Shape shape{4, 3, 5};
   for (const std::int64_t tanh : {0, 1}) {

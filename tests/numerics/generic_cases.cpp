@@ -5,14 +5,6 @@
 namespace weft {
 namespace {
 
-TensorType f64(Shape shape) {
-  return {std::move(shape), DType::f64};
-}
-
-TensorType ids(Shape shape) {
-  return {std::move(shape), DType::i64};
-}
-
 Attrs function(const std::string& name) {
   return {{"function", name}};
 }

@@ -9,22 +9,6 @@
 namespace weft {
 namespace {
 
-double number(const OpCall& call, const char* name) {
-  return attr_number(call.attrs, name);
-}
-
-std::int64_t integer(const OpCall& call, const char* name) {
-  return attr_int(call.attrs, name);
-}
-
-std::vector<std::int64_t> sizes(const TensorType& type) {
-  std::vector<std::int64_t> list;
-  for (const Dim dim : type.shape) {
-    list.push_back(dim.size);
-  }
-  return list;
-}
-
 using Plain = at::Tensor (*)(const at::Tensor&);
 
 const std::map<std::string, Plain>& plain_functions() {
@@ -74,8 +58,8 @@ Tensors unary(const OpCall& call, const Tensors& in) {
   if (plain != plain_functions().end()) {
     return {plain->second(x)};
   }
-  const double alpha = number(call, "alpha");
-  const double beta = number(call, "beta");
+  const double alpha = attr_number(call.attrs, "alpha");
+  const double beta = attr_number(call.attrs, "beta");
   if (f == "clip") {
     return {at::clamp(x, alpha, beta)};
   }
@@ -124,8 +108,8 @@ Tensors binary(const OpCall& call, const Tensors& in) {
 }
 
 Tensors mask(const OpCall& call, const Tensors& in) {
-  const at::Tensor kept = in[1] == integer(call, "keep");
-  return {at::where(kept, in[0], at::full_like(in[0], number(call, "value")))};
+  const at::Tensor kept = in[1] == attr_int(call.attrs, "keep");
+  return {at::where(kept, in[0], at::full_like(in[0], attr_number(call.attrs, "value")))};
 }
 
 Tensors reduce(const OpCall& call, const Tensors& in) {
@@ -168,7 +152,7 @@ Tensors pad(const OpCall& call, const Tensors& in) {
       amounts.push_back(attr_ints(call.attrs, "before")[static_cast<std::size_t>(d)]);
       amounts.push_back(attr_ints(call.attrs, "after")[static_cast<std::size_t>(d)]);
     }
-    return {at::constant_pad_nd(in[0], amounts, number(call, "value"))};
+    return {at::constant_pad_nd(in[0], amounts, attr_number(call.attrs, "value"))};
   }
   at::Tensor y = in[0];
   for (std::int64_t d = 0; d < y.dim(); ++d) {
@@ -186,13 +170,13 @@ Tensors pad(const OpCall& call, const Tensors& in) {
 }
 
 Tensors gather(const OpCall& call, const Tensors& in) {
-  return {at::index_select(in[0], integer(call, "dim"), in[1].flatten())
+  return {at::index_select(in[0], attr_int(call.attrs, "dim"), in[1].flatten())
               .reshape(sizes(call.outputs[0]))};
 }
 
 Tensors scatter_elements(const OpCall& call, const Tensors& in) {
   const std::string& reduction = attr_text(call.attrs, "reduction");
-  const std::int64_t dim = integer(call, "dim");
+  const std::int64_t dim = attr_int(call.attrs, "dim");
   if (reduction == "none") {
     return {at::scatter(in[0], dim, in[1], in[2])};
   }
@@ -232,43 +216,44 @@ Tensors scatter_nd(const OpCall& call, const Tensors& in) {
 }
 
 Tensors arg_max(const OpCall& call, const Tensors& in) {
-  const std::int64_t dim = integer(call, "dim");
-  const bool last = integer(call, "last") == 1;
+  const std::int64_t dim = attr_int(call.attrs, "dim");
+  const bool last = attr_int(call.attrs, "last") == 1;
   at::Tensor x = attr_text(call.attrs, "function") == "max" ? in[0] : -in[0];
   x = last ? x.flip(dim) : x;
-  const at::Tensor found = x.argmax(dim, integer(call, "keep") == 1);
+  const at::Tensor found = x.argmax(dim, attr_int(call.attrs, "keep") == 1);
   return {last ? in[0].size(dim) - 1 - found : found};
 }
 
 Tensors cumsum(const OpCall& call, const Tensors& in) {
-  const std::int64_t dim = integer(call, "dim");
-  const bool reverse = integer(call, "reverse") == 1;
+  const std::int64_t dim = attr_int(call.attrs, "dim");
+  const bool reverse = attr_int(call.attrs, "reverse") == 1;
   const at::Tensor x = reverse ? in[0].flip(dim) : in[0];
   at::Tensor y = x.cumsum(dim);
-  y = integer(call, "exclusive") == 1 ? y - x : y;
+  y = attr_int(call.attrs, "exclusive") == 1 ? y - x : y;
   return {reverse ? y.flip(dim) : y};
 }
 
 Tensors one_hot(const OpCall& call, const Tensors& in) {
-  const at::Tensor places = at::arange(integer(call, "depth"), at::kLong);
+  const at::Tensor places = at::arange(attr_int(call.attrs, "depth"), at::kLong);
   const at::Tensor hit = in[0].unsqueeze(-1) == places;
-  return {at::where(hit, number(call, "on"), number(call, "off"))};
+  return {at::where(hit, attr_number(call.attrs, "on"), attr_number(call.attrs, "off"))};
 }
 
 void add_picks(References& table) {
   table["gather"] = gather;
   table["gather_elements"] = [](const OpCall& call, const Tensors& in) {
-    return Tensors{at::gather(in[0], integer(call, "dim"), in[1])};
+    return Tensors{at::gather(in[0], attr_int(call.attrs, "dim"), in[1])};
   };
   table["scatter_elements"] = scatter_elements;
   table["gather_nd"] = [](const OpCall& call, const Tensors& in) {
-    return Tensors{gather_places(in[0], in[1], integer(call, "batch_dims"))};
+    return Tensors{gather_places(in[0], in[1], attr_int(call.attrs, "batch_dims"))};
   };
   table["scatter_nd"] = scatter_nd;
   table["arg_max"] = arg_max;
   table["top_k"] = [](const OpCall& call, const Tensors& in) {
-    const auto [values, ids] = at::topk(in[0], integer(call, "k"), integer(call, "dim"),
-                                        integer(call, "largest") == 1, true);
+    const auto [values, ids] =
+        at::topk(in[0], attr_int(call.attrs, "k"), attr_int(call.attrs, "dim"),
+                 attr_int(call.attrs, "largest") == 1, true);
     return Tensors{values, ids};
   };
   table["one_hot"] = one_hot;
@@ -296,11 +281,12 @@ void add_generic_references(References& table) {
   table["cumsum"] = cumsum;
   table["trilu"] = [](const OpCall& call, const Tensors& in) {
     const at::Tensor column = at::arange(in[0].size(-1)) - at::arange(in[0].size(-2)).unsqueeze(1);
-    const std::int64_t k = integer(call, "k");
-    return Tensors{in[0] * (integer(call, "upper") == 1 ? column >= k : column <= k)};
+    const std::int64_t k = attr_int(call.attrs, "k");
+    return Tensors{in[0] * (attr_int(call.attrs, "upper") == 1 ? column >= k : column <= k)};
   };
   table["iota"] = [](const OpCall& call, const Tensors&) {
-    return Tensors{(at::ones(sizes(call.outputs[0]), at::kLong)).cumsum(integer(call, "dim")) - 1};
+    return Tensors{
+        (at::ones(sizes(call.outputs[0]), at::kLong)).cumsum(attr_int(call.attrs, "dim")) - 1};
   };
   table["log_softmax"] = [](const OpCall&, const Tensors& in) {
     return Tensors{in[0] - at::logsumexp(in[0], {-1}, true)};

@@ -142,6 +142,14 @@ void set_statistics(const OpCase& c, Tensors& inputs) {
 
 }  // namespace
 
+std::vector<std::int64_t> sizes(const TensorType& type) {
+  std::vector<std::int64_t> list;
+  for (const Dim dim : type.shape) {
+    list.push_back(dim.size);
+  }
+  return list;
+}
+
 Tensors inputs_of_case(const OpCase& c) {
   Tensors inputs;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {

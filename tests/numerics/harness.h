@@ -13,6 +13,8 @@ namespace weft {
 
 using Tensors = std::vector<at::Tensor>;
 
+[[nodiscard]] std::vector<std::int64_t> sizes(const TensorType& type);
+
 /// While it lives ATen has this many threads. Small calls gain nothing from two, and lose much on a
 /// busy machine.
 class Threads {

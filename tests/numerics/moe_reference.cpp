@@ -4,33 +4,22 @@
 
 #include <cmath>
 
+#include "tests/numerics/harness.h"
 #include "tests/numerics/moe_cases.h"
 
 namespace weft {
 namespace {
-
-std::int64_t integer(const OpCall& call, const char* name) {
-  return attr_int(call.attrs, name);
-}
-
-std::vector<std::int64_t> sizes(const TensorType& type) {
-  std::vector<std::int64_t> list;
-  for (const Dim dim : type.shape) {
-    list.push_back(dim.size);
-  }
-  return list;
-}
 
 // Scores outside of the best groups are -inf.
 at::Tensor grouped(const OpCall& call, const at::Tensor& scores) {
   if (!has_attr(call.attrs, "groups")) {
     return scores;
   }
-  const std::int64_t groups = integer(call, "groups");
+  const std::int64_t groups = attr_int(call.attrs, "groups");
   const std::int64_t size = scores.size(1) / groups;
   const at::Tensor of_groups =
-      std::get<0>(scores.view({-1, groups, size}).topk(integer(call, "group_best"))).sum(-1);
-  const at::Tensor best = std::get<1>(of_groups.topk(integer(call, "top_groups")));
+      std::get<0>(scores.view({-1, groups, size}).topk(attr_int(call.attrs, "group_best"))).sum(-1);
+  const at::Tensor best = std::get<1>(of_groups.topk(attr_int(call.attrs, "top_groups")));
   const at::Tensor mask = at::zeros_like(of_groups).scatter(1, best, 1.0);
   const at::Tensor open =
       mask.unsqueeze(-1).expand({scores.size(0), groups, size}).reshape(scores.sizes());
@@ -41,15 +30,15 @@ Tensors moe_route(const OpCall& call, const Tensors& in) {
   const std::int64_t experts = in[0].size(-1);
   const at::Tensor probs = in[0].reshape({-1, experts});
   const at::Tensor scores = in.size() > 1 ? probs + in[1] : probs;
-  const at::Tensor expert = std::get<1>(grouped(call, scores).topk(integer(call, "k")));
+  const at::Tensor expert = std::get<1>(grouped(call, scores).topk(attr_int(call.attrs, "k")));
   at::Tensor gates = probs.gather(1, expert);
-  if (has_attr(call.attrs, "normalise") && integer(call, "normalise") == 1) {
+  if (has_attr(call.attrs, "normalise") && attr_int(call.attrs, "normalise") == 1) {
     gates = gates / gates.sum(-1, true);
   }
   const at::Tensor taken = at::one_hot(expert.flatten(), experts);
   const at::Tensor place =
       (taken.cumsum(0) - 1).gather(1, expert.flatten().unsqueeze(1)).view_as(expert);
-  const std::int64_t slots = integer(call, "capacity") * in[0].size(0);
+  const std::int64_t slots = attr_int(call.attrs, "capacity") * in[0].size(0);
   const auto shape = sizes(call.outputs[0]);
   return {gates.reshape(shape), expert.reshape(shape),
           place.masked_fill(place >= slots, -1).reshape(shape), taken.sum(0).to(at::kDouble)};
@@ -81,7 +70,7 @@ Tensors moe_combine(const OpCall& call, const Tensors& in) {
 
 Tensors balance_loss(const OpCall& call, const Tensors& in) {
   const std::int64_t experts = in[1].numel();
-  const double k = static_cast<double>(integer(call, "k"));
+  const double k = static_cast<double>(attr_int(call.attrs, "k"));
   const at::Tensor tokens = in[1].sum() / k;
   const at::Tensor chosen = in[1] / (tokens * k);
   const at::Tensor mean = in[0].reshape({-1, experts}).sum(0) / tokens;
@@ -91,12 +80,12 @@ Tensors balance_loss(const OpCall& call, const Tensors& in) {
 
 // T5's _relative_position_bucket.
 Tensors relative_buckets(const OpCall& call, const Tensors&) {
-  std::int64_t buckets = integer(call, "buckets");
-  const at::Tensor query = at::arange(integer(call, "queries"), at::kLong).unsqueeze(1);
-  const at::Tensor key = at::arange(integer(call, "keys"), at::kLong).unsqueeze(0);
+  std::int64_t buckets = attr_int(call.attrs, "buckets");
+  const at::Tensor query = at::arange(attr_int(call.attrs, "queries"), at::kLong).unsqueeze(1);
+  const at::Tensor key = at::arange(attr_int(call.attrs, "keys"), at::kLong).unsqueeze(0);
   at::Tensor distance = key - query;
   at::Tensor result = at::zeros_like(distance);
-  if (integer(call, "bidirectional") == 1) {
+  if (attr_int(call.attrs, "bidirectional") == 1) {
     buckets /= 2;
     result = result + (distance > 0).to(at::kLong) * buckets;
     distance = distance.abs();
@@ -104,8 +93,8 @@ Tensors relative_buckets(const OpCall& call, const Tensors&) {
     distance = -at::minimum(distance, at::zeros_like(distance));
   }
   const std::int64_t exact = buckets / 2;
-  const double range =
-      std::log(static_cast<double>(integer(call, "max_distance")) / static_cast<double>(exact));
+  const double range = std::log(static_cast<double>(attr_int(call.attrs, "max_distance")) /
+                                static_cast<double>(exact));
   const at::Tensor steps = at::log(distance.to(at::kFloat) / exact) / range * (buckets - exact);
   const at::Tensor far = at::clamp_max(exact + steps.clamp_min(0).to(at::kLong), buckets - 1);
   return {result + at::where(distance < exact, distance, far)};
@@ -113,7 +102,7 @@ Tensors relative_buckets(const OpCall& call, const Tensors&) {
 
 // Swin's relative_position_index.
 Tensors window_index(const OpCall& call, const Tensors&) {
-  const std::int64_t w = integer(call, "size");
+  const std::int64_t w = attr_int(call.attrs, "size");
   const at::Tensor row = at::arange(w, at::kLong).unsqueeze(1).expand({w, w}).flatten();
   const at::Tensor column = at::arange(w, at::kLong).unsqueeze(0).expand({w, w}).flatten();
   const at::Tensor down = row.unsqueeze(1) - row.unsqueeze(0) + w - 1;
@@ -123,10 +112,10 @@ Tensors window_index(const OpCall& call, const Tensors&) {
 
 // Swin's attention mask: pixels are numbered by region, the numbers cut into windows.
 Tensors window_mask(const OpCall& call, const Tensors&) {
-  const std::int64_t height = integer(call, "height");
-  const std::int64_t width = integer(call, "width");
-  const std::int64_t w = integer(call, "window");
-  const std::int64_t shift = integer(call, "shift");
+  const std::int64_t height = attr_int(call.attrs, "height");
+  const std::int64_t width = attr_int(call.attrs, "width");
+  const std::int64_t w = attr_int(call.attrs, "window");
+  const std::int64_t shift = attr_int(call.attrs, "shift");
   at::Tensor image = at::zeros({height, width}, at::kDouble);
   double region = 0;
   const auto cuts = [&](std::int64_t length) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/ops/op.h"
@@ -28,6 +29,13 @@ struct OpCase {
   /// Inputs that are f64 whatever the dtype of the others.
   std::vector<std::size_t> f64_inputs = {};
 };
+
+[[nodiscard]] inline TensorType f64(Shape shape) {
+  return {std::move(shape), DType::f64};
+}
+[[nodiscard]] inline TensorType ids(Shape shape) {
+  return {std::move(shape), DType::i64};
+}
 
 /// Cases of the elementwise and shape ops, of the dense ones, and of the general tensor ops. Every
 /// op of the table has at least one.

@@ -11,18 +11,6 @@
 namespace weft {
 namespace {
 
-double number(const OpCall& call, const char* name) {
-  return attr_number(call.attrs, name);
-}
-
-std::vector<std::int64_t> sizes(const TensorType& type) {
-  std::vector<std::int64_t> list;
-  for (const Dim dim : type.shape) {
-    list.push_back(dim.size);
-  }
-  return list;
-}
-
 // Element i is the i-th number of the test's random stream.
 at::Tensor uniforms(at::IntArrayRef shape) {
   const KernelEnv env = test_env();
@@ -71,30 +59,30 @@ Tensors sum_squares(const OpCall&, const Tensors& in) {
 }
 
 Tensors clip_scale(const OpCall& call, const Tensors& in) {
-  return {at::clamp_max(number(call, "max_norm") / (at::sqrt(in[0]) + 1e-6), 1)};
+  return {at::clamp_max(attr_number(call.attrs, "max_norm") / (at::sqrt(in[0]) + 1e-6), 1)};
 }
 
 // torch.optim.AdamW of one tensor, line by line.
 Tensors adamw(const OpCall& call, const Tensors& in) {
   const double lr = in[4].item<double>();
   const double step = in[5].item<double>();
-  const double beta1 = number(call, "beta1");
-  const double beta2 = number(call, "beta2");
+  const double beta1 = attr_number(call.attrs, "beta1");
+  const double beta2 = attr_number(call.attrs, "beta2");
   const at::Tensor g = in.size() > 6 ? in[1] * in[6] : in[1];
-  at::Tensor w = in[0].mul(1 - lr * number(call, "weight_decay"));
+  at::Tensor w = in[0].mul(1 - lr * attr_number(call.attrs, "weight_decay"));
   const at::Tensor m = in[2].mul(beta1).add(g, 1 - beta1);
   const at::Tensor v = in[3].mul(beta2).addcmul(g, g, 1 - beta2);
   const double step_size = lr / (1 - std::pow(beta1, step));
   const at::Tensor denominator =
-      (v.sqrt() / std::sqrt(1 - std::pow(beta2, step))).add(number(call, "epsilon"));
+      (v.sqrt() / std::sqrt(1 - std::pow(beta2, step))).add(attr_number(call.attrs, "epsilon"));
   return {w.addcdiv(m, denominator, -step_size), m, v};
 }
 
 // torch.optim.SGD of one tensor, with its buffer.
 Tensors sgd(const OpCall& call, const Tensors& in) {
   at::Tensor g = in.size() > 4 ? in[1] * in[4] : in[1];
-  g = g.add(in[0], number(call, "weight_decay"));
-  const double momentum = number(call, "momentum");
+  g = g.add(in[0], attr_number(call.attrs, "weight_decay"));
+  const double momentum = attr_number(call.attrs, "momentum");
   const at::Tensor buffer = in[2].mul(momentum).add(g);
   const bool nesterov = has_attr(call.attrs, "nesterov") && attr_int(call.attrs, "nesterov") == 1;
   const at::Tensor step = nesterov ? g.add(buffer, momentum) : buffer;
@@ -119,7 +107,8 @@ Tensors embedding(const OpCall& call, const Tensors& in) {
 Tensors layer_norm(const OpCall& call, const Tensors& in) {
   const at::Tensor mean = in[0].mean(-1, true);
   const at::Tensor centred = in[0] - mean;
-  const at::Tensor rstd = 1 / at::sqrt((centred * centred).mean(-1, true) + number(call, "eps"));
+  const at::Tensor rstd =
+      1 / at::sqrt((centred * centred).mean(-1, true) + attr_number(call.attrs, "eps"));
   return {centred * rstd * in[1] + in[2], mean.squeeze(-1), rstd.squeeze(-1)};
 }
 
@@ -132,14 +121,14 @@ Tensors attention(const OpCall& call, const Tensors& in) {
   const at::Tensor q = in[0].transpose(1, 2);
   const at::Tensor k = in[1].transpose(1, 2);
   const at::Tensor v = in[2].transpose(1, 2);
-  at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * number(call, "scale");
+  at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * attr_number(call.attrs, "scale");
   if (attr_int(call.attrs, "causal") == 1) {
     const at::Tensor later = at::ones({q.size(2), k.size(2)}, at::kBool).triu(1);
     scores = scores.masked_fill(later, -INFINITY);
   }
   at::Tensor p = at::softmax(scores, -1);
-  if (number(call, "dropout") > 0) {
-    p = dropped(p, number(call, "dropout"));
+  if (attr_number(call.attrs, "dropout") > 0) {
+    p = dropped(p, attr_number(call.attrs, "dropout"));
   }
   return {at::matmul(p, v).transpose(1, 2), at::logsumexp(scores, {-1})};
 }
@@ -158,7 +147,7 @@ void add_elementwise(Table& table) {
   table["add"] = [](const OpCall&, const Tensors& in) { return Tensors{in[0] + in[1]}; };
   table["mul"] = [](const OpCall&, const Tensors& in) { return Tensors{in[0] * in[1]}; };
   table["scale"] = [](const OpCall& call, const Tensors& in) {
-    return Tensors{in[0] * number(call, "value")};
+    return Tensors{in[0] * attr_number(call.attrs, "value")};
   };
   table["sum_leading"] = sum_leading;
   table["reshape"] = [](const OpCall& call, const Tensors& in) {
@@ -175,10 +164,10 @@ void add_elementwise(Table& table) {
     return Tensors{in[0].to(scalar_type_of(call.outputs[0].dtype))};
   };
   table["dropout"] = [](const OpCall& call, const Tensors& in) {
-    return Tensors{dropped(in[0], number(call, "p"))};
+    return Tensors{dropped(in[0], attr_number(call.attrs, "p"))};
   };
   table["constant"] = [](const OpCall& call, const Tensors&) {
-    return Tensors{at::scalar_tensor(number(call, "value"), at::kDouble)};
+    return Tensors{at::scalar_tensor(attr_number(call.attrs, "value"), at::kDouble)};
   };
 }
 

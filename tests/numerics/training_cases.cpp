@@ -4,10 +4,6 @@
 namespace weft {
 namespace {
 
-TensorType f64(Shape shape) {
-  return {std::move(shape), DType::f64};
-}
-
 void add_elementwise_updates(std::vector<OpCase>& cases) {
   const TensorType w = f64({6, 11});
   const TensorType s = f64({});

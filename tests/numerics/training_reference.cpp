@@ -8,10 +8,6 @@
 namespace weft {
 namespace {
 
-double number(const OpCall& call, const char* name) {
-  return attr_number(call.attrs, name);
-}
-
 at::Tensor clipped(const Tensors& in, std::size_t g, std::size_t clip) {
   return in.size() > clip ? in[g] * in[clip] : in[g];
 }
@@ -20,42 +16,42 @@ at::Tensor clipped(const Tensors& in, std::size_t g, std::size_t clip) {
 Tensors adam(const OpCall& call, const Tensors& in) {
   const double lr = in[4].item<double>();
   const double step = in[5].item<double>();
-  const double beta1 = number(call, "beta1");
-  const double beta2 = number(call, "beta2");
-  const at::Tensor g = clipped(in, 1, 6).add(in[0], number(call, "weight_decay"));
+  const double beta1 = attr_number(call.attrs, "beta1");
+  const double beta2 = attr_number(call.attrs, "beta2");
+  const at::Tensor g = clipped(in, 1, 6).add(in[0], attr_number(call.attrs, "weight_decay"));
   const at::Tensor m = in[2].mul(beta1).add(g, 1 - beta1);
   const at::Tensor v = in[3].mul(beta2).addcmul(g, g, 1 - beta2);
   const double step_size = lr / (1 - std::pow(beta1, step));
   const at::Tensor denominator =
-      (v.sqrt() / std::sqrt(1 - std::pow(beta2, step))).add(number(call, "epsilon"));
+      (v.sqrt() / std::sqrt(1 - std::pow(beta2, step))).add(attr_number(call.attrs, "epsilon"));
   return {in[0].addcdiv(m, denominator, -step_size), m, v};
 }
 
 // Algorithm 2 of "Symbolic discovery of optimization algorithms".
 Tensors lion(const OpCall& call, const Tensors& in) {
   const double lr = in[3].item<double>();
-  const double beta1 = number(call, "beta1");
-  const double beta2 = number(call, "beta2");
+  const double beta1 = attr_number(call.attrs, "beta1");
+  const double beta2 = attr_number(call.attrs, "beta2");
   const at::Tensor g = clipped(in, 1, 4);
   const at::Tensor u = at::sign(in[2] * beta1 + g * (1 - beta1));
-  const at::Tensor w = in[0] - (u + in[0] * number(call, "weight_decay")) * lr;
+  const at::Tensor w = in[0] - (u + in[0] * attr_number(call.attrs, "weight_decay")) * lr;
   return {w, in[2] * beta2 + g * (1 - beta2)};
 }
 
 Tensors moment(const OpCall& call, const Tensors& in) {
-  const at::Tensor squares =
-      (clipped(in, 0, 1).square() + number(call, "epsilon")) * number(call, "scale");
+  const at::Tensor squares = (clipped(in, 0, 1).square() + attr_number(call.attrs, "epsilon")) *
+                             attr_number(call.attrs, "scale");
   const std::int64_t over = attr_int(call.attrs, "over");
   return {over == 0 ? squares : squares.sum(over)};
 }
 
 Tensors average(const OpCall& call, const Tensors& in) {
-  const double beta = 1 - std::pow(in[2].item<double>(), -number(call, "decay"));
+  const double beta = 1 - std::pow(in[2].item<double>(), -attr_number(call.attrs, "decay"));
   return {in[0].mul(beta).add(in[1], 1 - beta)};
 }
 
 Tensors row_mean(const OpCall& call, const Tensors& in) {
-  return {in[0].sum(-1) * number(call, "scale")};
+  return {in[0].sum(-1) * attr_number(call.attrs, "scale")};
 }
 
 // transformers' _approx_sq_grad, times the gradient.
@@ -72,16 +68,17 @@ at::Tensor direction(const OpCall& call, const Tensors& in, std::size_t g) {
 }
 
 Tensors norm(const OpCall& call, const Tensors& in) {
-  return {direction(call, in, 0).square().sum() * number(call, "scale")};
+  return {direction(call, in, 0).square().sum() * attr_number(call.attrs, "scale")};
 }
 
 Tensors adafactor(const OpCall& call, const Tensors& in) {
   const std::size_t scalars = attr_int(call.attrs, "factored") == 1 ? 5 : 3;
   const double rms = std::sqrt(in[scalars].item<double>());
   const double lr = in[scalars + 1].item<double>();
-  at::Tensor update = direction(call, in, 1) / std::max(1.0, rms / number(call, "threshold"));
+  at::Tensor update =
+      direction(call, in, 1) / std::max(1.0, rms / attr_number(call.attrs, "threshold"));
   update = update * lr;
-  return {in[0].add(in[0], -number(call, "weight_decay") * lr) - update};
+  return {in[0].add(in[0], -attr_number(call.attrs, "weight_decay") * lr) - update};
 }
 
 }  // namespace

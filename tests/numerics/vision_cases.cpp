@@ -3,10 +3,6 @@
 namespace weft {
 namespace {
 
-TensorType f64(Shape shape) {
-  return {std::move(shape), DType::f64};
-}
-
 Attrs with(Attrs attrs, const char* name, Attr value) {
   attrs[name] = std::move(value);
   return attrs;

@@ -19,7 +19,7 @@ Ints ints(const OpCall& call, const char* name, const Ints& missing) {
   return has_attr(call.attrs, name) ? attr_ints(call.attrs, name) : missing;
 }
 
-std::int64_t number(const OpCall& call, const char* name) {
+std::int64_t integer_or_0(const OpCall& call, const char* name) {
   return has_attr(call.attrs, name) ? attr_int(call.attrs, name) : 0;
 }
 
@@ -131,7 +131,7 @@ Tensors max_pool(const OpCall& call, const Tensors& in) {
 
 Tensors avg_pool(const OpCall& call, const Tensors& in) {
   const at::Tensor x = channels_first(in[0]);
-  const double padding_counts = number(call, "count_include_pad") == 1 ? 1 : 0;
+  const double padding_counts = integer_or_0(call, "count_include_pad") == 1 ? 1 : 0;
   const at::Tensor places = for_ceil(call, padded(call, at::ones_like(x), padding_counts), 0);
   const at::Tensor sums = windows(call, for_ceil(call, padded(call, x, 0), 0)).sum(-1);
   return {channels_last(sums / windows(call, places).sum(-1))};

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 #include "weft/base/error.h"
 #include "weft/launch/cause.h"
+#include "weft/launch/fork_ranks.h"
 #include "weft/launch/pulse.h"
 #include "weft/launch/worker_process.h"
 
@@ -76,8 +78,28 @@ class SignalCatcher {
   struct sigaction old_terminate_ = {};
 };
 
+/// Orphans of this process's descendants become its children while it lives: so ranks do that a
+/// host forked (fork_ranks.h).
+class Subreaper {
+ public:
+  Subreaper() {
+    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, before_); }
+  Subreaper(const Subreaper&) = delete;
+  Subreaper& operator=(const Subreaper&) = delete;
+  Subreaper(Subreaper&&) = delete;
+  Subreaper& operator=(Subreaper&&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 /// All workers end with it, whatever happens.
 struct Job {
+  Subreaper subreaper;
+  RankHost host;
   std::vector<WorkerProcess> workers;
   std::vector<Pulse> pulses;  // by rank; "ended" also until a worker's first word
   std::optional<Cause> cause;
@@ -87,6 +109,7 @@ struct Job {
 
   Job() = default;
   ~Job() {
+    destroy(host, workers);
     for (WorkerProcess& worker : workers) {
       destroy(worker);
     }
@@ -145,7 +168,8 @@ void judge_end(Job& job, const WorkerProcess& worker) {
     return;
   }
   const int sign = WIFSIGNALED(worker.status) ? WTERMSIG(worker.status) : 0;
-  if (job.stop_requests > 0 && (sign == SIGTERM || sign == SIGINT)) {
+  const bool not_born = WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == kNotBorn;
+  if (job.stop_requests > 0 && (sign == SIGTERM || sign == SIGINT || not_born)) {
     job.stopped_early = true;  // asked to stop before it could listen
     return;
   }
@@ -178,6 +202,21 @@ void look_at(Job& job, const JobSpec& spec, WorkerProcess& worker, const OnMessa
   }
 }
 
+// A host that ends before all ranks are born takes the rest with it.
+void look_at_host(Job& job) {
+  look_for_births(job.host, job.workers);
+  if (!job.host.ended || job.host.born == static_cast<int>(job.workers.size())) {
+    return;
+  }
+  for (WorkerProcess& worker : job.workers) {
+    if (worker.pid < 0 && !worker.ended) {
+      worker.ended = true;
+      worker.status = job.host.status;
+      judge_end(job, worker);
+    }
+  }
+}
+
 // Before its first word a worker loads libraries, which may take long; but if it is stopped it
 // loads nothing.
 void look_for_hangs(Job& job, const JobSpec& spec) {
@@ -189,7 +228,8 @@ void look_for_hangs(Job& job, const JobSpec& spec) {
     const double silent_s = Seconds(now - worker.last_heard).count();
     if (!worker.ended && !worker.heard &&
         (silent_s > spec.start_timeout_s ||
-         (silent_s > spec.patience.silence_s && is_stopped(worker)))) {
+         (silent_s > spec.patience.silence_s &&
+          is_stopped(worker.pid > 0 ? worker.pid : job.host.pid)))) {
       add_cause(job.cause, {.cls = 0,
                             .rank = worker.rank,
                             .text = fmt::format("{} hangs: it has said nothing for {:.3g} s{}",
@@ -203,7 +243,7 @@ void look_for_hangs(Job& job, const JobSpec& spec) {
               {.cls = 0,
                .rank = hang->rank,
                .text = fmt::format("{} {}{}", worker_name(worker), hang->text,
-                                   is_stopped(worker) ? " (the process is stopped)" : "")});
+                                   is_stopped(worker.pid) ? " (the process is stopped)" : "")});
   }
 }
 
@@ -223,8 +263,10 @@ void pass_on_signals(Job& job, const SignalCatcher& signals) {
   const int before = job.stop_requests;
   job.stop_requests += signals.take();
   if (before == 0 && job.stop_requests > 0) {
+    look_for_births(job.host, job.workers);
+    job.stopped_early = job.host.born < static_cast<int>(job.workers.size());
     for (const WorkerProcess& worker : job.workers) {
-      if (!worker.ended) {
+      if (!worker.ended && worker.pid > 0) {
         ::kill(worker.pid, SIGTERM);
       }
     }
@@ -279,10 +321,7 @@ JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
   Job job;
   job.reported.resize(spec.ranks);
   job.pulses.resize(spec.ranks, {.ended = true});
-  const int port = free_port();
-  for (int rank = 0; rank < spec.ranks; ++rank) {
-    job.workers.push_back(start_worker(spec, rank, port));
-  }
+  job.host = start_host(spec, free_port(), job.workers);
   auto last_look = Clock::now();
   while (true) {
     wait_for_news(job, signals);
@@ -292,6 +331,7 @@ JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
       return {
           .ok = false, .interrupted = true, .cause = "stopped by a second signal", .exit_code = 1};
     }
+    look_at_host(job);
     for (WorkerProcess& worker : job.workers) {
       look_at(job, spec, worker, on_message);
     }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "weft/base/error.h"
+#include "weft/launch/fork_ranks.h"
 #include "weft/launch/reporter.h"
 #include "weft/launch/worker_process.h"
 
@@ -20,10 +21,10 @@ namespace {
 
 using nlohmann::json;
 
-// Workers are shell scripts; `say` writes a report line.
+// Workers are this program (see main), which becomes a shell script; `say` writes a report line.
 JobSpec shell_job(int ranks, const std::string& script) {
-  return {.executable = "/bin/sh",
-          .arguments = {"-c", "say() { echo \"$1\" >&$WEFT_REPORT_FD; }\n" + script},
+  return {.executable = "/proc/self/exe",
+          .arguments = {"say() { echo \"$1\" >&$WEFT_REPORT_FD; }\n" + script},
           .ranks = ranks};
 }
 
@@ -159,8 +160,36 @@ TEST(Job, NamesAnExecutableThatIsNotThere) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.blame(), Blame::environment);
-    EXPECT_STREQ(error.what(), "cannot start worker 0: /no/weft-worker: No such file or directory");
+    EXPECT_STREQ(error.what(),
+                 "cannot start the workers: /no/weft-worker: No such file or directory");
   }
+}
+
+TEST(Job, TellsWhyTheProgramDoesNotStart) {
+  // No program that forks ranks: as one whose libraries are missing.
+  JobSpec job{.executable = "/bin/sh", .arguments = {"-c", "echo no libtorch.so >&2; exit 127"}};
+  job.ranks = 2;
+  EXPECT_EQ(run_job(job, {}).cause,
+            "worker 0 (rank 0) exited with status 127 (it could not be executed)\nits last "
+            "output:\nno libtorch.so");
+  EXPECT_FALSE(has_children());
+  job.arguments = {"-c", "kill -STOP $$"};
+  job.patience.silence_s = 0.2;
+  EXPECT_THAT(run_job(job, {}).cause, testing::StartsWith("worker 0 (rank 0) hangs"));
+  EXPECT_FALSE(has_children());
+}
+
+TEST(Job, StopsBeforeItsRanksAreBorn) {
+  JobSpec job{.executable = "/bin/sh", .arguments = {"-c", "sleep 60"}, .ranks = 2};
+  const auto start = std::chrono::steady_clock::now();
+  const std::jthread user([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ::kill(::getpid(), SIGINT);
+  });
+  const JobResult result = run_job(job, {});
+  EXPECT_TRUE(result.ok) << result.cause;
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_LT(seconds_since(start), 5);
 }
 
 TEST(Job, DoneIsDoneEvenIfTheEndHangs) {
@@ -239,3 +268,13 @@ TEST(Reporter, IsSilentWithoutAPipeAndWritesWholeLinesWithOne) {
 
 }  // namespace
 }  // namespace weft
+
+int main(int argc, char** argv) {
+  weft::fork_ranks();
+  if (std::getenv("RANK") != nullptr) {  // NOLINT(concurrency-mt-unsafe): no threads
+    ::execl("/bin/sh", "sh", "-c", argv[1], nullptr);
+    return 127;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

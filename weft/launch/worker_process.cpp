@@ -16,17 +16,16 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 #include "weft/base/error.h"
+#include "weft/launch/fork_ranks.h"
 
 extern char** environ;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): POSIX
 
 namespace weft {
 namespace {
 
-constexpr int kReportFd = 3;  // in the worker
-constexpr int kSharedFd = 4;
-constexpr int kAside = 10;  // descriptors from here on are in nobody's way
 constexpr std::size_t kTailBytes = 4096;
 constexpr std::size_t kReadAtOnce = std::size_t{1} << 20U;  // then other workers are looked at too
 
@@ -44,10 +43,9 @@ Pipe make_pipe() {
   return {.read_end = ends[0], .write_end = ends[1]};
 }
 
-std::vector<std::string> worker_environment(const JobSpec& job, int rank, int port) {
+std::vector<std::string> host_environment(const JobSpec& job, int port) {
   const std::vector<std::string> ours = {
-      fmt::format("RANK={}", rank),
-      fmt::format("LOCAL_RANK={}", rank),
+      fmt::format("{}={}", kForkRanks, job.ranks),
       fmt::format("WORLD_SIZE={}", job.ranks),
       fmt::format("LOCAL_WORLD_SIZE={}", job.ranks),
       "MASTER_ADDR=127.0.0.1",
@@ -86,32 +84,39 @@ struct ChildSetup {
   const char* executable = nullptr;
   char* const* arguments = nullptr;
   char* const* environment = nullptr;
-  int report_fd = -1;
-  int output_fd = -1;
-  int activity_fd = -1;
+  int births_fd = -1;
+  std::vector<int> rank_fds = {};  // as fork_ranks.h has them from kFirstRankFd on
   pid_t parent = 0;
 };
 
-[[noreturn]] void become_worker(const ChildSetup& setup) {
+[[noreturn]] void become_host(ChildSetup& setup) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != setup.parent) {
     ::_exit(127);  // the parent died before the line above
   }
-  ::setpgid(0, 0);  // Ctrl-C reaches the launcher alone, which passes on one request
+  ::setpgid(0, 0);
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // First all out of the way, then each to its place.
+  const int aside = kFirstRankFd + static_cast<int>(setup.rank_fds.size());
+  const int births_fd = ::fcntl(setup.births_fd, F_DUPFD_CLOEXEC, aside);
+  for (int& fd : setup.rank_fds) {
+    fd = ::fcntl(fd, F_DUPFD_CLOEXEC, aside);
+  }
   const int null_fd = ::open("/dev/null", O_RDONLY);
-  const int report_fd = ::fcntl(setup.report_fd, F_DUPFD_CLOEXEC, kAside);
-  const int activity_fd = ::fcntl(setup.activity_fd, F_DUPFD_CLOEXEC, kAside);
   ::dup2(null_fd, STDIN_FILENO);
-  ::dup2(setup.output_fd, STDOUT_FILENO);
-  ::dup2(setup.output_fd, STDERR_FILENO);
-  ::dup2(report_fd, kReportFd);
-  ::dup2(activity_fd, kSharedFd);
+  ::dup2(setup.rank_fds[1], STDOUT_FILENO);  // until there are ranks, rank 0 speaks for all
+  ::dup2(setup.rank_fds[1], STDERR_FILENO);
+  ::dup2(births_fd, kBirthsFd);
+  for (std::size_t i = 0; i < setup.rank_fds.size(); ++i) {
+    if (::dup2(setup.rank_fds[i], kFirstRankFd + static_cast<int>(i)) < 0) {
+      ::_exit(127);
+    }
+  }
   ::execve(setup.executable, setup.arguments, setup.environment);
   ::_exit(127);
 }
@@ -141,25 +146,35 @@ std::string drain(int& fd, std::size_t limit) {
 
 }  // namespace
 
-WorkerProcess start_worker(const JobSpec& job, int rank, int port) {
+RankHost start_host(const JobSpec& job, int port, std::vector<WorkerProcess>& workers) {
   if (::access(job.executable.c_str(), X_OK) != 0) {
-    fail_environment("cannot start worker {}: {}: {}", rank, job.executable, std::strerror(errno));
+    fail_environment("cannot start the workers: {}: {}", job.executable, std::strerror(errno));
   }
-  WorkerProcess worker;
-  const Pipe report = make_pipe();
-  const Pipe output = make_pipe();
+  workers = std::vector<WorkerProcess>(job.ranks);
+  const Pipe births = make_pipe();
   std::vector<std::string> argument_texts = {job.executable};
   argument_texts.insert(argument_texts.end(), job.arguments.begin(), job.arguments.end());
-  std::vector<std::string> environment_texts = worker_environment(job, rank, port);
+  std::vector<std::string> environment_texts = host_environment(job, port);
   const std::vector<char*> arguments = pointers(argument_texts);
   const std::vector<char*> environment = pointers(environment_texts);
-  const ChildSetup setup{.executable = job.executable.c_str(),
-                         .arguments = arguments.data(),
-                         .environment = environment.data(),
-                         .report_fd = report.write_end,
-                         .output_fd = output.write_end,
-                         .activity_fd = worker.activity.fd(),
-                         .parent = ::getpid()};
+  ChildSetup setup{.executable = job.executable.c_str(),
+                   .arguments = arguments.data(),
+                   .environment = environment.data(),
+                   .births_fd = births.write_end,
+                   .parent = ::getpid()};
+  std::vector<int> ours_to_close = {births.write_end};
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const Pipe report = make_pipe();
+    const Pipe output = make_pipe();
+    WorkerProcess& worker = workers[rank];
+    worker.rank = rank;
+    worker.report_fd = report.read_end;
+    worker.output_fd = output.read_end;
+    worker.last_heard = WorkerProcess::Clock::now();
+    setup.rank_fds.insert(setup.rank_fds.end(),
+                          {report.write_end, output.write_end, worker.activity.fd()});
+    ours_to_close.insert(ours_to_close.end(), {report.write_end, output.write_end});
+  }
   // Until the child has dropped the launcher's handlers, signals wait: a request to stop that it
   // caught with them would look like one more of the user's.
   sigset_t all;
@@ -168,23 +183,45 @@ WorkerProcess start_worker(const JobSpec& job, int rank, int port) {
   ::sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t pid = ::fork();
   if (pid == 0) {
-    become_worker(setup);
+    become_host(setup);
   }
   const int fork_error = errno;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  ::close(report.write_end);
-  ::close(output.write_end);
-  worker.rank = rank;
-  worker.pid = pid;
-  worker.report_fd = report.read_end;
-  worker.output_fd = output.read_end;
-  worker.last_heard = WorkerProcess::Clock::now();
-  if (pid < 0) {
-    worker.ended = true;
-    destroy(worker);
-    fail_environment("cannot start worker {}: {}", rank, std::strerror(fork_error));
+  for (const int fd : ours_to_close) {
+    ::close(fd);
   }
-  return worker;
+  if (pid < 0) {
+    ::close(births.read_end);
+    fail_environment("cannot start the workers: {}", std::strerror(fork_error));
+  }
+  return {.pid = pid, .births_fd = births.read_end};
+}
+
+void look_for_births(RankHost& host, std::vector<WorkerProcess>& workers) {
+  // Before its numbers are read: what an ended host wrote is complete in the pipe.
+  host.ended = host.ended || ::waitpid(host.pid, &host.status, WNOHANG) == host.pid;
+  pid_t pid = -1;
+  while (host.born < static_cast<int>(workers.size()) &&
+         ::read(host.births_fd, &pid, sizeof pid) == sizeof pid) {
+    workers[host.born++].pid = pid;
+  }
+}
+
+void destroy(RankHost& host, std::vector<WorkerProcess>& workers) {
+  if (host.pid < 0) {
+    return;
+  }
+  if (!host.ended) {
+    ::kill(-host.pid, SIGKILL);
+    ::kill(host.pid, SIGKILL);
+    while (::waitpid(host.pid, &host.status, 0) < 0 && errno == EINTR) {
+    }
+    host.ended = true;
+  }
+  while (::waitpid(-host.pid, nullptr, WNOHANG) > 0) {
+  }
+  look_for_births(host, workers);
+  ::close(std::exchange(host.births_fd, -1));
 }
 
 std::vector<std::string> read_reports(WorkerProcess& worker) {
@@ -212,14 +249,15 @@ void read_output(WorkerProcess& worker) {
 }
 
 bool reap(WorkerProcess& worker) {
-  if (!worker.ended && ::waitpid(worker.pid, &worker.status, WNOHANG) == worker.pid) {
+  if (!worker.ended && worker.pid > 0 &&
+      ::waitpid(worker.pid, &worker.status, WNOHANG) == worker.pid) {
     worker.ended = true;
   }
   return worker.ended;
 }
 
-bool is_stopped(const WorkerProcess& worker) {
-  std::ifstream file(fmt::format("/proc/{}/stat", worker.pid));
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
   std::getline(file, text);
   const std::size_t end = text.rfind(')');  // of the name, which may hold anything
@@ -228,14 +266,19 @@ bool is_stopped(const WorkerProcess& worker) {
 }
 
 void destroy(WorkerProcess& worker) {
-  if (!worker.ended) {
-    // The worker leads a process group of its own; whatever it started ends with it.
-    ::kill(-worker.pid, SIGKILL);
-    ::kill(worker.pid, SIGKILL);
-    while (::waitpid(worker.pid, &worker.status, 0) < 0 && errno == EINTR) {
+  if (worker.pid > 0) {
+    // The worker leads a process group of its own; whatever it started ends with it and, as its
+    // orphan, is ours to collect.
+    if (!worker.ended) {
+      ::kill(-worker.pid, SIGKILL);
+      ::kill(worker.pid, SIGKILL);
+      while (::waitpid(worker.pid, &worker.status, 0) < 0 && errno == EINTR) {
+      }
     }
-    worker.ended = true;
+    while (::waitpid(-worker.pid, nullptr, worker.ended ? WNOHANG : 0) > 0) {
+    }
   }
+  worker.ended = true;
   for (int* fd : {&worker.report_fd, &worker.output_fd}) {
     if (*fd >= 0) {
       ::close(*fd);

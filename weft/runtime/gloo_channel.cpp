@@ -11,15 +11,18 @@
 #include "weft/runtime/gloo_channel.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "weft/base/error.h"
 #include "weft/kernels/run_kernel.h"
+#include "weft/launch/line_socket.h"
 #include "weft/runtime/c10d_shim.h"
 #include "weft/runtime/reduce.h"
 
@@ -77,6 +80,20 @@ c10::intrusive_ptr<GlooOptions> gloo_options(const Rendezvous& rendezvous) {
   return options;
 }
 
+// c10d waits a whole second before it tries again to reach a store that does not listen yet.
+void await_store(const Rendezvous& rendezvous) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + milliseconds(rendezvous.timeout_s);
+  while (Clock::now() < deadline) {
+    const int fd = connect_to(rendezvous.host, rendezvous.port, 1.0);
+    if (fd >= 0) {
+      ::close(fd);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 class TcpStore final : public Store {
  public:
   explicit TcpStore(const Rendezvous& rendezvous) {
@@ -89,6 +106,9 @@ class TcpStore final : public Store {
     // The start of a job takes seconds; a rank that never comes should not hold the others for the
     // full timeout of a step.
     options.timeout = milliseconds(rendezvous.timeout_s);
+    if (!options.isServer) {
+      await_store(rendezvous);
+    }
     store_ = c10::make_intrusive<c10d::TCPStore>(rendezvous.host, options);
     if (launcher_hosts) {
       store_ = c10::make_intrusive<c10d::PrefixStore>(

@@ -60,7 +60,7 @@ std::size_t divide_up(std::size_t a, std::size_t b) {
 
 class ShmChannel final : public Channel {
  public:
-  ShmChannel(const Members& members, Segment segment, const std::vector<int>& pids)
+  ShmChannel(const Members& members, ShmSegment segment, const std::vector<int>& pids)
       : members_(members),
         n_(members.count()),
         segment_(std::move(segment)),
@@ -132,7 +132,7 @@ class ShmChannel final : public Channel {
 
   Members members_;
   int n_;
-  Segment segment_;
+  ShmSegment segment_;
   Meeting& meeting_;
   MemberRecord* records_;
   MemberMemory* memory_;
@@ -340,7 +340,7 @@ void ShmChannel::reduce_scatter(const std::vector<Pieces>& parts, const Pieces& 
 
 std::unique_ptr<Channel> make_shm_channel(Store& store, const Members& members) {
   const std::vector<int> pids = exchange_pids(store, members);
-  auto segment = Segment::share(store, members, ShmChannel::bytes_for(members.count()));
+  auto segment = ShmSegment::share(store, members, ShmChannel::bytes_for(members.count()));
   if (!segment) {
     return nullptr;
   }

@@ -98,7 +98,7 @@ std::string read_memory(int pid, std::uint64_t address, std::span<std::byte> to)
 
 class ShmMailbox final : public Mailbox {
  public:
-  ShmMailbox(const Members& members, Segment segment, const std::vector<int>& pids)
+  ShmMailbox(const Members& members, ShmSegment segment, const std::vector<int>& pids)
       : members_(members),
         n_(members.count()),
         pids_(pids),
@@ -160,7 +160,7 @@ class ShmMailbox final : public Mailbox {
   Members members_;
   int n_;
   std::vector<int> pids_;
-  Segment segment_;
+  ShmSegment segment_;
   Resident* residents_;
   Queue* queues_;
   std::mutex mutex_;
@@ -367,7 +367,7 @@ bool ShmMailbox::probe(Store& store) {
 
 std::unique_ptr<Mailbox> make_shm_mailbox(Store& store, const Members& members) {
   const std::vector<int> pids = exchange_pids(store, members);
-  auto segment = Segment::share(store, members, ShmMailbox::bytes_for(members.count()));
+  auto segment = ShmSegment::share(store, members, ShmMailbox::bytes_for(members.count()));
   if (!segment) {
     return nullptr;
   }

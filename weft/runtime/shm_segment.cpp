@@ -63,7 +63,8 @@ int make_file(std::size_t bytes) {
 
 }  // namespace
 
-std::optional<Segment> Segment::share(Store& store, const Members& members, std::size_t bytes) {
+std::optional<ShmSegment> ShmSegment::share(Store& store, const Members& members,
+                                            std::size_t bytes) {
   const std::string key = members.name + "/segment";
   int fd = -1;
   if (members.self == 0) {
@@ -80,17 +81,17 @@ std::optional<Segment> Segment::share(Store& store, const Members& members, std:
   if (data == nullptr) {
     return std::nullopt;
   }
-  Segment segment(data, bytes);
-  return all ? std::optional<Segment>(std::move(segment)) : std::nullopt;
+  ShmSegment segment(data, bytes);
+  return all ? std::optional<ShmSegment>(std::move(segment)) : std::nullopt;
 }
 
-Segment::~Segment() {
+ShmSegment::~ShmSegment() {
   if (data_ != nullptr) {
     ::munmap(data_, bytes_);
   }
 }
 
-Segment::Segment(Segment&& other) noexcept
+ShmSegment::ShmSegment(ShmSegment&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {
 }
 

@@ -14,21 +14,21 @@ namespace weft {
 
 /// Memory that the members of a group share. It has no name anywhere: nothing is left behind when
 /// they end, however they end.
-class Segment {
+class ShmSegment {
  public:
   /// Zeros, made by member 0 and mapped by all. Nothing if a member could not map it: the same
   /// answer on all. Throws PeerError if a member does not come.
-  static std::optional<Segment> share(Store& store, const Members& members, std::size_t bytes);
-  ~Segment();
-  Segment(Segment&& other) noexcept;
-  Segment& operator=(Segment&&) = delete;
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  static std::optional<ShmSegment> share(Store& store, const Members& members, std::size_t bytes);
+  ~ShmSegment();
+  ShmSegment(ShmSegment&& other) noexcept;
+  ShmSegment& operator=(ShmSegment&&) = delete;
+  ShmSegment(const ShmSegment&) = delete;
+  ShmSegment& operator=(const ShmSegment&) = delete;
 
   [[nodiscard]] std::byte* data() const { return data_; }
 
  private:
-  Segment(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  ShmSegment(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };

@@ -164,7 +164,7 @@ class Compiler {
   }
 
   // The pattern is that of the cost model until `share_links` numbers those that share something.
-  static void set_cost(Exchange& exchange, const Communication& cost) {
+  static void set_cost(PlayedExchange& exchange, const Communication& cost) {
     exchange.seconds = cost.seconds;
     exchange.latency_s = cost.latency_s;
     exchange.pattern = cost.pattern;
@@ -307,7 +307,7 @@ void Compiler::begin_collective(Walk& walk, const IssuedInstruction& at, int i) 
     const int variant = variants_.of_micro_batch[at.micro_batch + 1];
     const Communication& cost = exchanges_.collective(
         walk.stage, instruction, walk.info.durations.collective_bytes[variant][i]);
-    Exchange& all = out_.game.exchanges[exchange];
+    PlayedExchange& all = out_.game.exchanges[exchange];
     if (cost.total_s() > all.latency_s + all.seconds) {
       set_cost(all, cost);
     }

@@ -254,7 +254,7 @@ class Player {
   }
 
   void start_exchange(int id) {
-    const Exchange& exchange = game_.exchanges[id];
+    const PlayedExchange& exchange = game_.exchanges[id];
     ExchangeState& state = exchanges_[id];
     played_.exchanges[id].start_s = now_s_;
     const bool shares = exchange.pattern >= 0 && exchange.seconds > 0;
@@ -290,7 +290,7 @@ class Player {
   // link, and rates are only worked out while some link has more asked of it than it can carry.
   void add_load(int id, double sign) {
     constexpr double kRounding = 1e-9;
-    const Exchange& exchange = game_.exchanges[id];
+    const PlayedExchange& exchange = game_.exchanges[id];
     const double most = exchange.flow_bytes / exchange.seconds;
     for (const Use& use : game_.patterns[exchange.pattern]) {
       double& load = load_[use.resource];
@@ -303,7 +303,7 @@ class Player {
   }
 
   void end_exchange(int id) {
-    const Exchange& exchange = game_.exchanges[id];
+    const PlayedExchange& exchange = game_.exchanges[id];
     const Party& party = game_.parties[exchange.party];
     played_.exchanges[id].end_s = now_s_;
     exchanges_[id].job.active = false;
@@ -344,7 +344,7 @@ class Player {
     begun_.clear();
     flows_.clear();
     for (const int id : flowing_) {
-      const Exchange& exchange = game_.exchanges[id];
+      const PlayedExchange& exchange = game_.exchanges[id];
       flows_.push_back({.uses = game_.patterns[exchange.pattern],
                         .most = exchange.flow_bytes / exchange.seconds});
     }

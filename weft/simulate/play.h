@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/simulate/share.h"
+
 namespace weft {
 
 /// The simulator's inner game, free of programs and tensors. Devices walk through lists of moves.
@@ -41,18 +43,12 @@ struct Party {
 };
 
 /// An exchange takes latency_s, then `seconds` if it has its resources for itself.
-struct Exchange {
+struct PlayedExchange {
   int party = 0;
   double seconds = 0;
   double latency_s = 0;
   int pattern = -1;       // into Game::patterns; -1: shares nothing
   double flow_bytes = 0;  // what each of its flows carries
-};
-
-/// `flows` of an exchange go through the resource.
-struct Use {
-  int resource = 0;
-  double flows = 0;
 };
 
 /// A device while it communicates and computes at the same time.
@@ -65,7 +61,7 @@ struct Game {
   std::vector<std::vector<Move>> devices = {};
   int lanes = 0;
   std::vector<Party> parties = {};
-  std::vector<Exchange> exchanges = {};  // those that nobody joins do not happen
+  std::vector<PlayedExchange> exchanges = {};  // those that nobody joins do not happen
   /// Flows that are under way share resources (links) max-min fairly, and all flows of an exchange
   /// keep pace.
   std::vector<double> resources = {};  // bytes/s

@@ -3,9 +3,13 @@
 #include <span>
 #include <vector>
 
-#include "weft/simulate/play.h"
-
 namespace weft {
+
+/// `flows` of an exchange go through the resource.
+struct Use {
+  int resource = 0;
+  double flows = 0;
+};
 
 /// An exchange that moves data: the resources of its pattern and the most bytes/s that each of its
 /// flows could take alone.

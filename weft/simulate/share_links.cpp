@@ -16,7 +16,7 @@ using Signature = std::vector<std::pair<int, double>>;  // pattern of the game, 
 // The cost model's patterns that occur, by number.
 std::map<int, int> used_patterns(const Game& game) {
   std::map<int, int> used;
-  for (const Exchange& exchange : game.exchanges) {
+  for (const PlayedExchange& exchange : game.exchanges) {
     if (exchange.pattern >= 0) {
       used.try_emplace(exchange.pattern, 0);
     }
@@ -64,7 +64,7 @@ void share_links(const CostModel& cost, Game& game) {
       game.patterns.push_back(std::move(patterns[i]));
     }
   }
-  for (Exchange& exchange : game.exchanges) {
+  for (PlayedExchange& exchange : game.exchanges) {
     exchange.pattern = exchange.pattern < 0 ? -1 : kept[used.at(exchange.pattern)];
   }
 }
