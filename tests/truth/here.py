@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Predicted against measured step time and peak memory, on this machine.
 
-    tests/truth/here.py build/release/bin [--profile cluster.json] [--runs 5] [--only WORD] [--quick] [-o table.md]
+    tests/truth/here.py build/release/bin [--profiles DIR] [--runs 5] [--only WORD] [--quick] [-o table.md]
 
-Without --profile it runs `weft profile` first. Then it trains with many plans: on at most two real devices, and on up to
+It runs `weft profile` first, for the machine as one device and as two (a device has its share of the cores), and keeps
+what it wrote in --profiles if that is given. Then it trains with many plans: on at most two real devices, and on up to
 eight emulated ones that are cores of this machine (`"emulate": "cpu-time"`: a kernel takes the processor time that it
 really took) or devices out of a data sheet (`"emulate": true`: a kernel takes what the cost model says, so only
 schedules, links and memory are put to the test). Each plan runs `--runs` times; the middle one counts. It prints a table
@@ -62,6 +63,16 @@ def run(bin_folder, *words):
     return done.stdout
 
 
+def profile_of(bin_folder, devices, folder):
+    """This machine as so many devices; measured if the folder does not have it yet."""
+    path = os.path.join(folder, f"profile-{devices}.json")
+    if not os.path.exists(path):
+        os.makedirs(folder, exist_ok=True)
+        run(bin_folder, "profile", "-o", path, "--devices", str(devices), "-q")
+    with open(path) as file:
+        return json.load(file)
+
+
 def cluster_file(name, profile, folder):
     """The file of a cluster such as real:2, cores:4, sheet:8."""
     kind, count = name.split(":")
@@ -107,7 +118,7 @@ def quantile(numbers, share):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin")
-    parser.add_argument("--profile", help="a file that weft profile wrote; without it, it is measured now")
+    parser.add_argument("--profiles", help="folder with what weft profile wrote; what is missing is measured now")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--only", default="", help="cases whose cluster or recipe has this word in it")
@@ -122,12 +133,8 @@ def main():
     print("\n".join(lines), flush=True)
     errors, memories = [], []
     with tempfile.TemporaryDirectory() as folder:
-        profile_path = options.profile or os.path.join(folder, "profile.json")
-        if not options.profile:
-            run(options.bin, "profile", "-o", profile_path, "--devices", "2", "-q")
-        with open(profile_path) as file:
-            profile = json.load(file)
         for cluster, model, batch, recipe in cases:
+            profile = profile_of(options.bin, 1 if cluster == "real:1" else 2, options.profiles or folder)
             plan = os.path.join(folder, "plan.json")
             run(options.bin, "plan", model, "--cluster", cluster_file(cluster, profile, folder), "--batch", str(batch),
                 "--dtype", "f32", "--recipe", recipe or "dp=1", "-o", plan, "-q")

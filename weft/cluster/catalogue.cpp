@@ -124,6 +124,7 @@ CatalogueEntry entry(const Row& row) {
             .communication_slowdown = kOverlapSlowdown,
             .ops = {{"attention", {.efficiency = kAttentionShare * row.efficiency}},
                     {"matmul", {.half_size = kHalfSpeed_s * row.efficiency * row.f16 * kTera}}},
+            .collectives = {"ring", "rings", "tree", "hierarchical"},  // what NCCL and RCCL have
             .origins = {.all = Origin::catalogue}};
   if (row.bf16) {
     e.type.flops_per_s["bf16"] = row.f16 * kTera;

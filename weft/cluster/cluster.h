@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ struct OpSpeed {
   double efficiency = 0;  // share of the peak that large calls reach; 0: the device's
   /// Flops (of stream: bytes) at which a call reaches half of it.
   double half_size = 0;
+  /// Of attention: bytes that go through memory for each score, in the forward pass; twice as many
+  /// in the backward pass. 0: the scores never leave the kernel.
+  double score_bytes = 0;
   /// Measured, by dtype name: flops (of stream: bytes) of a call and its seconds. Where there is
   /// one, it takes precedence over every formula.
   std::map<std::string, Curve> tables = {};
@@ -33,9 +37,12 @@ struct DeviceType {
   double efficiency = 1;         // share of the peak that a large matmul reaches
   double memory_efficiency = 1;  // share of the memory bandwidth that a kernel reaches
   double launch_s = 0;           // fixed time of one kernel on the device
-  /// What its host needs to issue one kernel. The host runs ahead of the device, so this only shows
-  /// where kernels are shorter.
+  /// What its host needs to issue one kernel, collective or send. The host runs ahead of the
+  /// device, so this only shows where kernels are shorter.
   double issue_s = 0;
+  /// The same for a kernel that updates a parameter: next to nothing where one kernel updates many,
+  /// as in Megatron-LM. Nothing: like issue_s.
+  std::optional<double> update_issue_s = {};
   /// What its host needs to go on after a receive that it waits for itself, as Megatron-LM's does:
   /// it issues nothing before the data is there. 0: the device waits, and the host runs on.
   double receive_s = 0;

@@ -70,6 +70,7 @@ Cluster measured_cluster() {
   DeviceType& type = cluster.types[0];
   type.memory_efficiency = 0.7;
   type.issue_s = 6e-6;
+  type.update_issue_s = 1e-6;
   type.receive_s = 40e-6;
   type.compute_slowdown = 1.25;
   type.communication_slowdown = 1.5;

@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::array<std::string_view, 6> kDtypes = {"f64", "f32", "bf16", "f16", "f8", "i8"};
-constexpr std::array<std::string_view, 4> kOpClasses = {"matmul", "attention", "convolution",
-                                                        "stream"};
+constexpr std::array<std::string_view, 5> kOpClasses = {"matmul", "weight_grad", "attention",
+                                                        "convolution", "stream"};
 constexpr std::array<std::string_view, 5> kAlgorithms = {"ring", "rings", "tree", "hierarchical",
                                                          "doubling"};
 constexpr std::array<std::string_view, 5> kCollectives = {"all_reduce", "reduce_scatter",
@@ -64,7 +64,7 @@ void read_flops(const Json& json, const std::string& place, DeviceType& type, Mi
 
 OpSpeed read_op_speed(const Json& json, const std::string& place, Mistakes& mistakes) {
   OpSpeed speed;
-  if (!mistakes.keys(json, place, {}, {"efficiency", "half", "tables"})) {
+  if (!mistakes.keys(json, place, {}, {"efficiency", "half", "score_bytes", "tables"})) {
     return speed;
   }
   if (json.contains("efficiency")) {
@@ -72,6 +72,10 @@ OpSpeed read_op_speed(const Json& json, const std::string& place, Mistakes& mist
   }
   if (json.contains("half")) {
     speed.half_size = mistakes.quantity(json["half"], place + ".half", Unit::bytes, Least::zero);
+  }
+  if (json.contains("score_bytes")) {
+    speed.score_bytes =
+        mistakes.quantity(json["score_bytes"], place + ".score_bytes", Unit::bytes, Least::zero);
   }
   if (json.contains("tables")) {
     const Json& tables = json["tables"];
@@ -133,6 +137,9 @@ Json ops_to_json(const DeviceType& type) {
     if (speed.half_size > 0) {
       one["half"] = speed.half_size;
     }
+    if (speed.score_bytes > 0) {
+      one["score_bytes"] = speed.score_bytes;
+    }
     for (const auto& [dtype, curve] : speed.tables) {
       one["tables"][dtype] = curve_to_json(curve);
     }
@@ -152,6 +159,7 @@ const std::vector<std::string_view>& device_keys() {
                                                      "memory_efficiency",
                                                      "launch",
                                                      "issue",
+                                                     "update_issue",
                                                      "receive",
                                                      "compute_slowdown",
                                                      "ops",
@@ -176,6 +184,9 @@ Json device_to_json(const DeviceType& type) {
   };
   write("memory_efficiency", type.memory_efficiency, usual.memory_efficiency);
   write("issue", type.issue_s, usual.issue_s);
+  if (type.update_issue_s) {
+    json["update_issue"] = *type.update_issue_s;
+  }
   write("receive", type.receive_s, usual.receive_s);
   write("compute_slowdown", type.compute_slowdown, usual.compute_slowdown);
   write("communication_slowdown", type.communication_slowdown, usual.communication_slowdown);
@@ -204,6 +215,9 @@ void read_device_numbers(const Json& json, const std::string& place, DeviceType&
   read("reserved", type.reserved_bytes, Unit::bytes, Least::zero);
   read("launch", type.launch_s, Unit::seconds, Least::zero);
   read("issue", type.issue_s, Unit::seconds, Least::zero);
+  if (json.contains("update_issue")) {
+    read("update_issue", type.update_issue_s.emplace(), Unit::seconds, Least::zero);
+  }
   read("receive", type.receive_s, Unit::seconds, Least::zero);
   const auto with = [&](const char* key, auto&& reader, auto& into) {
     if (json.contains(key)) {

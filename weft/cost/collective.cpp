@@ -7,7 +7,8 @@
 //               that: all_reduce. Its hops are those of the given order, last to first as well.
 // rings         c rings, c = the most members on one host, each with 1 / c of the data. Ring k goes
 //               through the members of a host so that it leaves by the k-th: all ports are used.
-// tree          all_reduce: two balanced binary trees, one the mirror of the other, each with half
+// tree          all_reduce between hosts: two balanced binary trees, one the mirror of the other,
+// each with half
 //               of the data, up and down: 2 depth steps, V / 2 on every edge each way.
 // hierarchical  c members on each of H hosts. all_reduce: reduce_scatter inside ((c - 1) / c V), an
 //               all_reduce of V / c between the j-th members of the hosts (2 (H - 1) / H V / c) for
@@ -240,6 +241,7 @@ struct HostSplit {
   std::vector<std::vector<Group>> groups = {};
   bool even = true;
   bool several = false;
+  bool one_host = true;  // no group leaves its host
 };
 
 HostSplit split_by_host(const Cluster& cluster, const DeviceGroups& groups) {
@@ -248,6 +250,7 @@ HostSplit split_by_host(const Cluster& cluster, const DeviceGroups& groups) {
     split.groups.push_back(by_host(cluster, group));
     const std::vector<Group>& hosts = split.groups.back();
     const std::size_t most = most_members(hosts);
+    split.one_host &= hosts.size() == 1;
     split.several |= hosts.size() > 1 && most > 1;
     split.even &= hosts.size() == split.groups[0].size() && most == split.groups[0][0].size();
     for (const Group& host : hosts) {
@@ -359,7 +362,7 @@ std::vector<Traffic> collective_traffic(CollectiveKind kind, const DeviceGroups&
   if (wanted(Algorithm::hierarchical, split.several && split.even)) {
     found.push_back(hierarchical(kind, split.groups, loader));
   }
-  if (wanted(Algorithm::tree, reduces && n > 2)) {
+  if (wanted(Algorithm::tree, reduces && n > 2 && !split.one_host)) {
     found.push_back(in_one_phase(Algorithm::tree, groups, loader, 0.5,
                                  [&](const Group& group) { return put_tree(loader, group); }));
   }

@@ -7,8 +7,10 @@
 //   bandwidth))
 //
 // (x + half) / (e p) is x / (e(x) p) with e(x) = e x / (x + half): a call of `half` reaches half of
-// the share of the peak that large calls reach. `half` is in flops for matmul, attention and
-// convolution, in bytes for stream.
+// the share of the peak that large calls reach. `half` is in bytes for stream, in flops for the
+// other classes.
+//
+// Attention that does not keep its scores in the kernel also moves `score_bytes` for each of them.
 //
 // Collectives: collective.cpp; the quickest algorithm for the size is taken, or the host's table.
 // Transfers: a piece carries its bytes from device to device over the links of its route:
@@ -87,7 +89,10 @@ CostModel::CostModel(const Cluster& cluster)
     auto& rows = speeds_.emplace_back();
     for (int c = 0; c < kOpClasses; ++c) {
       const auto op_class = static_cast<OpClass>(c);
-      const auto found = type.ops.find(std::string(op_class_name(op_class)));
+      auto found = type.ops.find(std::string(op_class_name(op_class)));
+      if (found == type.ops.end() && op_class == OpClass::weight_grad) {
+        found = type.ops.find(std::string(op_class_name(OpClass::matmul)));
+      }
       const OpSpeed speed = found == type.ops.end() ? OpSpeed{} : found->second;
       const bool stream = op_class == OpClass::stream;
       const bool own = speed.efficiency > 0;
@@ -98,6 +103,7 @@ CostModel::CostModel(const Cluster& cluster)
         one.seconds_per_flop = 1 / (efficiency * peak_flops(type, dtype));
         one.seconds_per_byte = 1 / (memory * type.memory_bandwidth);
         (stream ? one.half_bytes : one.half_flops) = speed.half_size;
+        one.score_bytes = speed.score_bytes;
         if (found != type.ops.end()) {
           const auto table = found->second.tables.find(std::string(dtype_name(dtype)));
           one.table = table == found->second.tables.end() ? nullptr : &table->second;
@@ -122,7 +128,8 @@ double CostModel::kernel_seconds(DeviceId device, const KernelWork& work) const 
   const DeviceType& type = cluster_.types[index];
   const ClassSpeed& speed =
       speeds_[index][static_cast<std::size_t>(work.op_class)][static_cast<std::size_t>(work.dtype)];
-  const auto& [flops, bytes] = work.cost;
+  const double flops = work.cost.flops;
+  const double bytes = work.cost.bytes_moved + work.scores * speed.score_bytes;
   if (speed.table != nullptr) {
     return seconds_at(*speed.table, work.op_class == OpClass::stream ? bytes : flops);
   }

@@ -75,12 +75,13 @@ class CostModel {
     Traffic traffic;
     int pattern = -1;
   };
-  // seconds = launch + max((flops + half) * per_flop, (bytes + half) * per_byte)
+  // seconds = launch + max((flops + half) * per_flop, (bytes + score bytes + half) * per_byte)
   struct ClassSpeed {
     double seconds_per_flop = 0;
     double seconds_per_byte = 0;
     double half_flops = 0;
     double half_bytes = 0;
+    double score_bytes = 0;
     const Curve* table = nullptr;
   };
 

@@ -27,7 +27,7 @@ Cluster two_hosts() {
 // One host, 10 GB/s each way and 2 us between devices.
 Cluster one_host(int devices) {
   nlohmann::json json = nlohmann::json::parse(R"({
-    "hosts": [{"name": "a", "devices": [{"type": "T4", "count": 1}],
+    "hosts": [{"name": "a", "devices": [{"type": "T4", "count": 1, "collectives": ["ring", "tree", "doubling"]}],
                "links": [{"between": "devices", "bandwidth": "10GB/s", "latency": "2us"}]}]})");
   json["hosts"][0]["devices"][0]["count"] = devices;
   return cluster_from_json(json, "test");
@@ -91,10 +91,35 @@ TEST(Kernel, AMeasuredTableTakesPrecedence) {
 }
 
 TEST(Kernel, ClassesOfOps) {
-  EXPECT_EQ(op_class("linear_weight_grad"), OpClass::matmul);
+  EXPECT_EQ(op_class("linear"), OpClass::matmul);
+  EXPECT_EQ(op_class("linear_weight_grad"), OpClass::weight_grad);
   EXPECT_EQ(op_class("attention_backward"), OpClass::attention);
   EXPECT_EQ(op_class("conv_input_grad"), OpClass::convolution);
   EXPECT_EQ(op_class("layer_norm"), OpClass::stream);
+}
+
+TEST(Kernel, WeightGradientsAreProductsUnlessMeasuredApart) {
+  Cluster cluster = parse_cluster("1x1xA100-80GB");
+  const auto seconds = [&](OpClass op_class) {
+    return CostModel(cluster).kernel_seconds(
+        0,
+        {.op_class = op_class, .dtype = DType::bf16, .cost = {.flops = 1e12, .bytes_moved = 1e6}});
+  };
+  EXPECT_DOUBLE_EQ(seconds(OpClass::weight_grad), seconds(OpClass::matmul));
+  cluster.types[0].ops["weight_grad"] = {.efficiency = 0.1};
+  EXPECT_GT(seconds(OpClass::weight_grad), 5 * seconds(OpClass::matmul));
+}
+
+TEST(Kernel, ScoresThatLeaveTheKernelMoveBytes) {
+  Cluster cluster = parse_cluster("1x1xA100-80GB");
+  cluster.types[0].ops["attention"].score_bytes = 10;
+  const KernelWork attention{.op_class = OpClass::attention,
+                             .dtype = DType::bf16,
+                             .cost = {.flops = 1e9, .bytes_moved = 1e6},
+                             .scores = 1e9};
+  const DeviceType& type = cluster.types[0];
+  EXPECT_DOUBLE_EQ(CostModel(cluster).kernel_seconds(0, attention),
+                   type.launch_s + (1e6 + 10e9) / (type.memory_efficiency * type.memory_bandwidth));
 }
 
 TEST(Host, CopiesAndDisk) {
@@ -109,7 +134,8 @@ TEST(Host, CopiesAndDisk) {
 // 2 hosts of 4: V bytes on all 8, with n = 231 GB/s and 6.6 us inside, p = 19.25 GB/s and 10 us
 // between the hosts, a port for each device.
 TEST(Collective, AlgorithmsByHand) {
-  const Cluster cluster = parse_cluster("2x4xA100-80GB");
+  Cluster cluster = parse_cluster("2x4xA100-80GB");
+  cluster.types[0].collectives = {};  // all there are
   const CostModel cost(cluster);
   const Groups all = {{0, 1, 2, 3, 4, 5, 6, 7}};
   const double n = 0.77 * 300e9;
@@ -139,7 +165,11 @@ TEST(Collective, AlgorithmsByHand) {
 }
 
 TEST(Collective, TheSizeDecides) {
-  const Cluster cluster = parse_cluster("2x4xA100-80GB");
+  Cluster cluster = parse_cluster("2x4xA100-80GB");
+  EXPECT_EQ(CostModel(cluster).collective(all_reduce, {{0, 1, 2, 3, 4, 5, 6, 7}}, 8).algorithm,
+            Algorithm::hierarchical)
+      << "NCCL does not double";
+  cluster.types[0].collectives = {};  // all there are
   const CostModel cost(cluster);
   const Groups all = {{0, 1, 2, 3, 4, 5, 6, 7}};
   EXPECT_EQ(cost.collective(all_reduce, all, 8).algorithm, Algorithm::doubling);

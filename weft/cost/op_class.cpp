@@ -10,14 +10,15 @@ struct Prefix {
   OpClass op_class = OpClass::stream;
 };
 
-// Gradient ops begin with the name of their op.
-constexpr std::array<Prefix, 4> kPrefixes = {{{"linear", OpClass::matmul},
+// Gradient ops begin with the name of their op; the first that fits counts.
+constexpr std::array<Prefix, 5> kPrefixes = {{{"linear_weight_grad", OpClass::weight_grad},
+                                              {"linear", OpClass::matmul},
                                               {"matmul", OpClass::matmul},
                                               {"attention", OpClass::attention},
                                               {"conv", OpClass::convolution}}};
 
-constexpr std::array<std::string_view, kOpClasses> kNames = {"matmul", "attention", "convolution",
-                                                             "stream"};
+constexpr std::array<std::string_view, kOpClasses> kNames = {"matmul", "weight_grad", "attention",
+                                                             "convolution", "stream"};
 
 }  // namespace
 

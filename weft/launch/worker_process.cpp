@@ -121,6 +121,17 @@ struct ChildSetup {
   ::_exit(127);
 }
 
+// Kills a process and waits for it. It leads a process group of its own; whatever it started ends
+// with it and, as its orphan, is ours to collect.
+void end_group(pid_t leader, int& status) {
+  ::kill(-leader, SIGKILL);
+  ::kill(leader, SIGKILL);
+  while (::waitpid(leader, &status, 0) < 0 && errno == EINTR) {
+  }
+  while (::waitpid(-leader, nullptr, 0) > 0) {
+  }
+}
+
 // Reads until the pipe is empty or `limit` is reached. Closes it at its end.
 std::string drain(int& fd, std::size_t limit) {
   std::string text;
@@ -212,13 +223,8 @@ void destroy(RankHost& host, std::vector<WorkerProcess>& workers) {
     return;
   }
   if (!host.ended) {
-    ::kill(-host.pid, SIGKILL);
-    ::kill(host.pid, SIGKILL);
-    while (::waitpid(host.pid, &host.status, 0) < 0 && errno == EINTR) {
-    }
+    end_group(host.pid, host.status);
     host.ended = true;
-  }
-  while (::waitpid(-host.pid, nullptr, WNOHANG) > 0) {
   }
   look_for_births(host, workers);
   ::close(std::exchange(host.births_fd, -1));
@@ -267,15 +273,10 @@ bool is_stopped(pid_t pid) {
 
 void destroy(WorkerProcess& worker) {
   if (worker.pid > 0) {
-    // The worker leads a process group of its own; whatever it started ends with it and, as its
-    // orphan, is ours to collect.
     if (!worker.ended) {
-      ::kill(-worker.pid, SIGKILL);
-      ::kill(worker.pid, SIGKILL);
-      while (::waitpid(worker.pid, &worker.status, 0) < 0 && errno == EINTR) {
-      }
+      end_group(worker.pid, worker.status);
     }
-    while (::waitpid(-worker.pid, nullptr, worker.ended ? WNOHANG : 0) > 0) {
+    while (::waitpid(-worker.pid, nullptr, WNOHANG) > 0) {  // orphans of one that ended by itself
     }
   }
   worker.ended = true;

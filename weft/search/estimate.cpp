@@ -55,7 +55,8 @@ double seconds_of(const CostModel& cost, const std::vector<NodeLine>& nodes, dou
   for (const NodeLine& node : nodes) {
     const Cost work{share * (node.fixed.flops + samples * node.per_sample.flops),
                     share * (node.fixed.bytes_moved + samples * node.per_sample.bytes_moved)};
-    sum += cost.kernel_seconds(0, {node.op_class, node.dtype, work});
+    sum += cost.kernel_seconds(
+        0, {node.op_class, node.dtype, work, share * samples * node.scores_per_sample});
   }
   return std::max(sum, issued_s);
 }

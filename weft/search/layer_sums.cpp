@@ -5,6 +5,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/cost/kernel_work.h"
 #include "weft/graph/blocks.h"
 #include "weft/program/lower.h"
 #include "weft/recipes/node_rules.h"
@@ -43,6 +44,7 @@ NodeLine node_line(const Graph& graph, const Node& node, const OpTable& ops, dou
       break;
     }
   }
+  line.scores_per_sample = share * attention_scores(node.op, one);
   line.per_sample = {share * (at_2.flops - at_1.flops),
                      share * (at_2.bytes_moved - at_1.bytes_moved)};
   line.fixed = {share * at_1.flops - line.per_sample.flops,

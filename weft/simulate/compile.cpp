@@ -32,6 +32,7 @@ struct StageInfo {
   std::vector<std::vector<int>> group;  // [axis][game device of the stage]
   std::vector<int> groups;              // by axis
   std::vector<double> issue_s;          // by game device of the stage
+  std::vector<double> update_issue_s;   // same
   std::vector<double> receive_s;        // same
 };
 
@@ -117,6 +118,7 @@ class Compiler {
                    .group = {},
                    .groups = {},
                    .issue_s = {},
+                   .update_issue_s = {},
                    .receive_s = {}};
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
@@ -124,6 +126,7 @@ class Compiler {
       const Cluster& cluster = in_.cost.cluster();
       const DeviceType& type = cluster.types[cluster.devices[part.mesh.devices[p]].type];
       info.issue_s.push_back(type.issue_s);
+      info.update_issue_s.push_back(type.update_issue_s.value_or(type.issue_s));
       info.receive_s.push_back(type.receive_s);
       out_.game.overlaps.push_back({type.compute_slowdown, type.communication_slowdown});
       ++out_.game.lanes;  // lane d is the communication lane of device d
@@ -254,6 +257,7 @@ class Compiler {
   void free_sent(Walk& walk, const IssuedInstruction& at);
   void run(Walk& walk, const IssuedInstruction& at, int i);
   void issue(Walk& walk, Move next) const;
+  void issue_communication(Walk& walk) const;
 
   [[nodiscard]] int transfer_id(int edge, int receiver, int micro_batch) const {
     const TransferInfo& info = transfers_[edge];
@@ -315,6 +319,7 @@ void Compiler::begin_collective(Walk& walk, const IssuedInstruction& at, int i) 
     exchange = walk.info.first[i] + (at.micro_batch + 1) * walk.info.groups[instruction.axis] +
                walk.info.group[instruction.axis][walk.member];
   }
+  issue_communication(walk);
   walk.moves.push_back(
       {.kind = Move::Kind::join, .exchange = exchange, .lane = walk.device, .place = walk.place});
   for (const SlotId slot : instruction.writes) {
@@ -334,6 +339,7 @@ void Compiler::begin_transfer(Walk& walk, const IssuedInstruction& at) {
     }
     return;
   }
+  issue_communication(walk);
   for (int r = 0; r < static_cast<int>(info.senders.size()); ++r) {
     const auto lane = info.lanes.find({walk.device, r});
     if (lane != info.lanes.end()) {
@@ -389,14 +395,16 @@ void Compiler::run(Walk& walk, const IssuedInstruction& at, int i) {
     summed = 1;
   }
   if (seconds > 0 || options_.keep_places) {
-    issue(walk, {.place = walk.place, .seconds = seconds});
+    const auto& host = at.phase == Phase::update ? walk.info.update_issue_s : walk.info.issue_s;
+    issue(
+        walk,
+        {.place = walk.place, .seconds = seconds, .issue_s = seconds > 0 ? host[walk.member] : 0});
   }
 }
 
 // Adds a run, joined with one before it: the host issues both, the device runs one behind the
 // other.
 void Compiler::issue(Walk& walk, Move next) const {
-  next.issue_s = next.seconds > 0 ? walk.info.issue_s[walk.member] : 0;
   next.behind_issue_s = next.issue_s + next.seconds;
   if (options_.keep_places || walk.moves.empty() || walk.moves.back().kind != Move::Kind::run) {
     walk.moves.push_back(next);
@@ -407,6 +415,13 @@ void Compiler::issue(Walk& walk, Move next) const {
       std::max(last.behind_issue_s + next.seconds, last.issue_s + next.behind_issue_s);
   last.seconds += next.seconds;
   last.issue_s += next.issue_s;
+}
+
+// A collective or a send begins when the host has come to it, as a kernel does.
+void Compiler::issue_communication(Walk& walk) const {
+  if (walk.info.issue_s[walk.member] > 0) {
+    issue(walk, {.issue_s = walk.info.issue_s[walk.member]});
+  }
 }
 
 void Compiler::compile_device(int s, int member, const std::vector<IssuedInstruction>& issued) {

@@ -38,6 +38,7 @@ struct DeviceState {
   double host_s = 0;   // when the host has issued all moves so far
   double began_s = 0;  // of the present run
   double work = 0;     // of the present run, at speed 1
+  double own = 0;      // share of it that is the device's; the rest waits for the host
   Job run = {};
   bool dirty = false;
   std::vector<int> exchanges = {};  // under way, if overlap matters
@@ -195,6 +196,7 @@ class Player {
       note(device, now_s_, now_s_);
       return false;
     }
+    state.own = std::min(1.0, move.seconds / state.work);
     state.began_s = now_s_;
     state.run.left = state.work;
     state.run.since_s = now_s_;
@@ -206,8 +208,7 @@ class Player {
 
   void end_run(int device) {
     DeviceState& state = devices_[device];
-    const Move& move = game_.devices[device][played_.at[device]];
-    const double busy_s = (now_s_ - state.began_s) * std::min(1.0, move.seconds / state.work);
+    const double busy_s = (now_s_ - state.began_s) * state.own;
     played_.busy_s[device] += busy_s;
     note(device, now_s_ - busy_s, now_s_);
     state.run.active = false;
@@ -234,8 +235,9 @@ class Player {
     state.dirty = false;
     if (state.run.active) {
       const bool slow = overlap_ && !state.exchanges.empty();
-      set_speed(state.run, slow ? 1 / game_.overlaps[device].compute_slowdown : 1, What::run_end,
-                device);
+      // Communication does not slow the host down, only what the device itself does.
+      const double slowdown = slow ? game_.overlaps[device].compute_slowdown * state.own : 1;
+      set_speed(state.run, 1 / std::max(1.0, slowdown), What::run_end, device);
     }
     for (const int exchange : state.exchanges) {
       set_exchange_speed(exchange);

@@ -44,8 +44,10 @@ class MemoryOverTime {
                  const std::vector<Span>& spans)
       : use_(use) {
     for (std::size_t i = 0; i < moves.size(); ++i) {
-      starts_s_.push_back(spans[i].start_s);
-      places_.push_back(moves[i].place);
+      if (moves[i].place != kNoPlace) {
+        starts_s_.push_back(spans[i].start_s);
+        places_.push_back(moves[i].place);
+      }
     }
   }
   // Everything up to the first move that starts at `end_s` or later has been issued.
@@ -75,7 +77,7 @@ void add_events(const SimulateInput& in, const CompiledProgram& compiled, const 
   const MemoryOverTime memory(use, moves, played.moves[d]);
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const Move& move = moves[i];
-    if (move.kind == Move::Kind::wait) {
+    if (move.kind == Move::Kind::wait || move.place == kNoPlace) {
       continue;
     }
     const IssuedInstruction& at = issued[move.place];

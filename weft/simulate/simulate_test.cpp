@@ -232,6 +232,32 @@ TEST(Simulate, AnEarlyAllReduceHidesBehindComputation) {
   EXPECT_NEAR(step_seconds(two_gradients(false), cluster), 3 + 3 + 2 + 2, 1e-9);
 }
 
+// The host needs 10 s to issue anything: a is issued at 10 and ends at 13, its all-reduce at 20, b
+// at 30, its all-reduce at 40 and ends at 42.
+TEST(Simulate, TheHostIssuesCollectivesToo) {
+  Cluster cluster = slow_cluster(2, 6);
+  cluster.types[0].issue_s = 10;
+  EXPECT_NEAR(step_seconds(two_gradients(true), cluster), 42, 1e-9);
+}
+
+TEST(Simulate, UpdatesMayBeIssuedTogether) {
+  Writer w;
+  w.program.stages = {stage_on({0}, {})};
+  w.program.micro_batches = {1};
+  const SlotId a = w.slot(0, "a", 1, {});
+  const SlotId b = w.slot(0, "b", 2, {}, Lifetime::step);
+  w.add(0, Phase::forward, Opcode::compute, {}, {a});
+  w.add(0, Phase::forward, Opcode::free, {a}, {});
+  w.add(0, Phase::update, Opcode::compute, {}, {b});
+  w.add(0, Phase::update, Opcode::free, {b}, {});
+  w.program.stages[0].schedule = {{Phase::forward, 0}, {Phase::update, -1}};
+  Cluster cluster = slow_cluster(1, 1);
+  cluster.types[0].issue_s = 10;
+  EXPECT_NEAR(step_seconds(w, cluster), 10 + 10 + 2, 1e-9);
+  cluster.types[0].update_issue_s = 0;
+  EXPECT_NEAR(step_seconds(w, cluster), 10 + 1 + 2, 1e-9);
+}
+
 TEST(Simulate, FoldedEqualsUnfolded) {
   const Cluster cluster = slow_cluster(2, 6);
   for (const bool early : {true, false}) {
