@@ -53,11 +53,43 @@ TEST(GalvatronReference, ScoresOfItsPlansAreTheFilesOnes) {
 std::string row_of(const Json& file, const Solved& solved) {
   const double reference = file["expected"]["ref_1f1b_sim_plus_max_sync_s"];
   return fmt::format(
-      "{:16} reference {:.6f} ours {:.6f} ratio {:.4f} bound {:.6f} {} {:.4f} s; "
-      "chunks {} cut {}",
+      "{:14} theirs {:.6f} ours {:.6f} ratio {:.4f} bound {:.6f} {} {:.4f} s, chunks {} cut {}",
       file["name"].get<std::string>(), reference, solved.cost, reference / solved.cost,
       solved.bound, solved.exact ? "exact" : "open", solved.seconds,
       solved.choice["chunks"].get<int>(), solved.choice["pp_division"].dump());
+}
+
+// Ours must be proved, add up, and be no worse than Galvatron's.
+Solved solve_and_judge(const Json& file, LayerMixing mixing) {
+  const std::optional<Solved> solved = solve_galvatron_case(file, mixing);
+  const JudgedPlan judged = judge(file, solved.value().choice);
+  const double reference = file["expected"]["ref_1f1b_sim_plus_max_sync_s"];
+  EXPECT_NEAR(judged.cost_s, solved->cost, 1e-9 * solved->cost);
+  EXPECT_LE(judged.most_memory_mb, file["cluster"]["usable_MB"].get<double>());
+  EXPECT_LE(solved->cost, reference * (1 + 1e-9));
+  EXPECT_LE(solved->bound, solved->cost);
+  EXPECT_TRUE(solved->exact);
+  return *solved;
+}
+
+// The same problem with the memory that Galvatron's plan uses: it may not use all, since it rounds
+// up and keeps a buffer that the file does not know.
+Json with_its_memory(Json file) {
+  file["cluster"]["usable_MB"] = judge(file, file["expected"]).most_memory_mb + 1e-6;
+  return file;
+}
+
+// Only Galvatron's numbers of micro-batches and stages.
+Json with_its_table(Json file) {
+  const Json expected = file["expected"];
+  Json tables = Json::array();
+  for (const Json& table : file["tables"]) {
+    if (table["chunks"] == expected["chunks"] && table["pp"] == expected["pp"]) {
+      tables.push_back(table);
+    }
+  }
+  file["tables"] = tables;
+  return file;
 }
 
 TEST(GalvatronReference, PlansAreAtLeastAsGood) {
@@ -66,20 +98,17 @@ TEST(GalvatronReference, PlansAreAtLeastAsGood) {
     GTEST_SKIP() << "WEFT_REFERENCE_DATA has no galvatron/l7b_*.json";
   }
   for (const std::string& path : files) {
+    SCOPED_TRACE(path);
     const Json file = read_json(path);
-    const double reference = file["expected"]["ref_1f1b_sim_plus_max_sync_s"];
-    for (const LayerMixing mixing : {LayerMixing::all, LayerMixing::one_layout}) {
-      const std::optional<Solved> solved = solve_galvatron_case(file, mixing);
-      ASSERT_TRUE(solved.has_value()) << path;
-      const JudgedPlan judged = judge(file, solved->choice);
-      EXPECT_NEAR(judged.cost_s, solved->cost, 1e-9 * solved->cost) << path;
-      EXPECT_LE(judged.most_memory_mb, file["cluster"]["usable_MB"].get<double>()) << path;
-      EXPECT_LE(solved->cost, reference * (1 + 1e-9)) << path;
-      EXPECT_LE(solved->bound, solved->cost) << path;
-      EXPECT_TRUE(solved->exact) << path;
-      fmt::print("{} {}\n", mixing == LayerMixing::all ? "all       " : "one layout",
-                 row_of(file, *solved));
-    }
+    const Json same_memory = with_its_memory(file);
+    const auto print = [&](const char* what, const Solved& solved) {
+      fmt::print("{:24} {}\n", what, row_of(file, solved));
+    };
+    print("all", solve_and_judge(file, LayerMixing::all));
+    print("its memory", solve_and_judge(same_memory, LayerMixing::all));
+    print("its memory, one layout", solve_and_judge(same_memory, LayerMixing::one_layout));
+    const Json same_table = with_its_table(same_memory);
+    print("also its table", solve_and_judge(same_table, LayerMixing::one_layout));
   }
 }
 

@@ -176,6 +176,23 @@ TEST(GalvatronCase, EqualsTheBestOfAllPlans) {
   EXPECT_GT(feasible, 150);
 }
 
+// The head takes as long as two layers. Three layers and one with the head take 3 s each: (4 + 1) 3
+// s. Two and two with the head would take 2 s + 4 4 s.
+TEST(GalvatronCase, UnevenStagesBalanceTheHead) {
+  const Json file = Json::parse(R"({
+    "format": "galv-case/1", "cluster": {"usable_MB": 10}, "model": {"layers": 4},
+    "strategies": [{"tp": 1, "sp": 1, "cp": 1, "dp": 1}], "embed_strategies": [{"tp": 1}],
+    "tables": [{"chunks": 4, "pp": 2,
+                "layer": [{"id": 0, "t_nosync_s": 1, "t_sync_s": 1, "mem_MB": [1, 1]}],
+                "embed": [{"id": 0, "t_nosync_s": [0, 2], "t_sync_s": [0, 2.5], "mem_MB": [0, 0]}]}]})");
+  const std::optional<Solved> solved = solve_galvatron_case(file);
+  ASSERT_TRUE(solved.has_value());
+  EXPECT_EQ(solved->choice["pp_division"], Json({3, 1}));
+  EXPECT_NEAR(solved->cost, 15.5, 1e-12);
+  EXPECT_NEAR(solved->choice["ref_1f1b_sim_nosync_s"].get<double>(), 15, 1e-12);
+  EXPECT_TRUE(solved->exact);
+}
+
 TEST(GalvatronCase, OtherFormatsAreForOthers) {
   EXPECT_FALSE(solve_galvatron_case({{"format", "galv-dp/1"}}).has_value());
   EXPECT_FALSE(solve_galvatron_case(Json::array()).has_value());

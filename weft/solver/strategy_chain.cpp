@@ -8,7 +8,8 @@
 //    that fits is the first answer, `best`.
 // 2. Labels. From the front, (memory, time) of all partial chains that end in strategy s. One that
 //    needs no less memory and no less time than another of the same end is dropped, and so is one
-//    that leads to nothing better than `best`: time + p memory + back_p(rest) - p M >= best.
+//    that leads to nothing below a limit: time + p memory + back_p(rest) - p M > limit. An answer
+//    up to the limit is the optimum. The limit starts near the bound and moves towards `best`.
 //
 // The second rule does the work. Without it the number of labels grows with the number of mixes of
 // strategies; with it, with the number of mixes about as good as the best one.
@@ -24,6 +25,9 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  // of the time: what sums of doubles may be wrong by
+// Labels multiply with the distance from the bound that is allowed: it starts small.
+constexpr double kFirstRadius = 64;
+constexpr double kRadiusGrowth = 2;
 
 struct Label {
   double memory = 0;
@@ -88,13 +92,15 @@ ChainAnswer cheapest_path(const StrategyChain& chain, double price, const Back& 
 
 struct Priced {
   double price = 0;
+  double least = 0;  // time + price * memory of a chain
   Back rest;
   ChainAnswer best;  // that fits
 };
 
 // Steps along the hull between a path that is too large and one that fits.
 Priced best_price(const StrategyChain& chain, double memory, ChainAnswer fits) {
-  Priced result{.price = 0, .rest = prices_from_back(chain, 0), .best = std::move(fits)};
+  Priced result{
+      .price = 0, .least = 0, .rest = prices_from_back(chain, 0), .best = std::move(fits)};
   ChainAnswer large = cheapest_path(chain, 0, result.rest);
   if (large.memory <= memory) {
     result.best = std::move(large);
@@ -105,8 +111,9 @@ Priced best_price(const StrategyChain& chain, double memory, ChainAnswer fits) {
     result.price = (small.time - large.time) / (large.memory - small.memory);
     result.rest = prices_from_back(chain, result.price);
     ChainAnswer path = cheapest_path(chain, result.price, result.rest);
+    result.least = path.time + result.price * path.memory;
     const double on_edge = small.time + result.price * small.memory;
-    if (path.time + result.price * path.memory >= on_edge * (1 - kRounding)) {
+    if (result.least >= on_edge * (1 - kRounding)) {
       break;
     }
     ChainAnswer& side = path.memory <= memory ? small : large;
@@ -169,43 +176,55 @@ ChainAnswer path_to(const StrategyChain& chain, const std::vector<Label>& labels
   return path;
 }
 
-}  // namespace
-
-ChainAnswer fastest_chain(const StrategyChain& chain, double memory) {
-  const auto lightest =
-      static_cast<std::size_t>(std::ranges::min_element(chain.memory) - chain.memory.begin());
-  ChainAnswer fits;
-  for (int layer = 0; layer < chain.layers; ++layer) {
-    append(chain, lightest, fits);
-  }
-  if (fits.memory > memory) {
-    return {};
-  }
-  Priced priced = best_price(chain, memory, std::move(fits));
-  if (priced.price == 0) {
-    return priced.best;  // the fastest of all chains
-  }
-  const double limit = priced.best.time * (1 + kRounding) + priced.price * memory;
+// Replaces `best` by the fastest chain of a time up to `limit`, if there is one that is faster.
+void search_below(const StrategyChain& chain, const Priced& priced, double memory, double limit,
+                  ChainAnswer& best) {
+  const double lightest = std::ranges::min(chain.memory);
+  const double priced_limit = limit * (1 + kRounding) + priced.price * memory;
   std::vector<Label> labels = {Label{.memory = 0, .time = 0, .strategy = -1, .previous = -1}};
   std::size_t first = 0;
   for (int layer = 0; layer < chain.layers; ++layer) {
-    const double least_rest = (chain.layers - 1 - layer) * chain.memory[lightest];
+    const double least_rest = (chain.layers - 1 - layer) * lightest;
     const std::vector<double>& rest = priced.rest[static_cast<std::size_t>(layer)];
     const auto useful = [&](const Label& label) {
       const double least =
           label.time + priced.price * label.memory + rest[static_cast<std::size_t>(label.strategy)];
-      return label.memory + least_rest <= memory * (1 + kRounding) && least <= limit;
+      return label.memory + least_rest <= memory * (1 + kRounding) && least <= priced_limit;
     };
     const std::size_t end = labels.size();
     add_layer(chain, first, useful, labels);
     first = end;
   }
   for (std::size_t i = first; i < labels.size(); ++i) {
-    if (labels[i].memory <= memory && labels[i].time < priced.best.time) {
-      priced.best = path_to(chain, labels, labels[i]);
+    if (labels[i].memory <= memory && labels[i].time < best.time) {
+      best = path_to(chain, labels, labels[i]);
     }
   }
-  return priced.best;
+}
+
+}  // namespace
+
+ChainAnswer fastest_chain(const StrategyChain& chain, double memory) {
+  const auto lightest = std::ranges::min_element(chain.memory) - chain.memory.begin();
+  ChainAnswer fits;
+  for (int layer = 0; layer < chain.layers; ++layer) {
+    append(chain, static_cast<std::size_t>(lightest), fits);
+  }
+  if (fits.memory > memory) {
+    return {};
+  }
+  const Priced priced = best_price(chain, memory, std::move(fits));
+  ChainAnswer best = priced.best;
+  if (priced.price == 0) {
+    return best;  // the fastest of all chains
+  }
+  const double bound = priced.least - priced.price * memory;
+  const double gap = best.time - bound;
+  for (double radius = gap / kFirstRadius; best.time > bound + radius / kRadiusGrowth;
+       radius *= kRadiusGrowth) {
+    search_below(chain, priced, memory, std::min(bound + radius, best.time), best);
+  }
+  return best;
 }
 
 }  // namespace weft

@@ -18,13 +18,15 @@ StrategyChain random_chain(Random& random) {
   StrategyChain chain;
   chain.layers = 1 + static_cast<int>(random() % 6);
   const std::size_t strategies = 1 + random() % 4;
+  // Strategies that differ little make many chains that are nearly as good as the best.
+  const bool alike = random() % 2 == 0;
   for (std::size_t s = 0; s < strategies; ++s) {
     chain.memory.push_back(whole(random, 20));
-    chain.time.push_back(0.1 * whole(random, 30));
+    chain.time.push_back(alike ? 1 + 0.001 * whole(random, 30) : 0.1 * whole(random, 30));
   }
-  const int dearest = random() % 2 == 0 ? 2 : 12;
+  const double dearest = random() % 2 == 0 ? 0.001 : 0.1;
   for (std::size_t i = 0; i < strategies * strategies; ++i) {
-    chain.change.push_back(0.1 * whole(random, dearest));
+    chain.change.push_back(dearest * whole(random, 12));
   }
   return chain;
 }
