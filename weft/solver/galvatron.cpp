@@ -47,6 +47,7 @@ std::vector<std::vector<int>> mixable_rows(const GalvatronTable& table,
     groups[mixing == LayerMixing::all ? 0 : of_row].push_back(static_cast<int>(i));
   }
   std::vector<std::vector<int>> result;
+  result.reserve(groups.size());
   for (auto& [key, rows] : groups) {
     result.push_back(std::move(rows));
   }
@@ -204,7 +205,9 @@ std::optional<Solved> solve_galvatron_dp(const Json& file) {
     }
     solved.choice.push_back({{"id", instance.id}, {"queries", std::move(queries)}});
   }
-  solved.cost = any ? solved.cost : kInfinite;
+  if (!any) {
+    solved.cost = kInfinite;
+  }
   solved.bound = solved.cost;
   solved.seconds = watch.seconds();
   return solved;

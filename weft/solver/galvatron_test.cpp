@@ -160,7 +160,7 @@ void expect_optimum(const Json& file, const std::optional<Solved>& solved, doubl
 
 TEST(GalvatronCase, EqualsTheBestOfAllPlans) {
   int feasible = 0;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const Json file = random_case(random);
@@ -173,7 +173,7 @@ TEST(GalvatronCase, EqualsTheBestOfAllPlans) {
       EXPECT_TRUE(one_layout_each(restricted->choice));
     }
   }
-  EXPECT_GT(feasible, 150);
+  EXPECT_GT(feasible, 100);
 }
 
 // The head takes as long as two layers. Three layers and one with the head take 3 s each: (4 + 1) 3

@@ -89,6 +89,7 @@ std::optional<LayerMix> rounded_stage(const CutProblem& problem, const CutBounds
 std::vector<LayerCost> group_costs(const CutProblem& problem, std::size_t stage,
                                    const std::vector<int>& group) {
   std::vector<LayerCost> costs;
+  costs.reserve(group.size());
   for (const int strategy : group) {
     costs.push_back(problem.strategy[stage][static_cast<std::size_t>(strategy)]);
   }
