@@ -15,38 +15,50 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A stage's tasks follow each other, micro-batches go down and up the stages. Ends only grow, and
-// all are right once a round over all tasks changes none.
-double longest_path(const std::vector<double>& stage_s, int chunks) {
-  const auto stages = static_cast<int>(stage_s.size());
-  std::vector<std::vector<double>> forward(stage_s.size(), std::vector<double>(chunks, 0));
-  std::vector<std::vector<double>> backward = forward;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (int s = 0; s < stages; ++s) {
-      double free = 0;
-      const auto run = [&](double& end, double ready, double seconds) {
-        free = std::max(free, ready) + seconds;
-        changed = changed || end != free;
-        end = free;
-      };
-      const auto run_forward = [&](int i) {
-        run(forward[s][i], s > 0 ? forward[s - 1][i] : 0, stage_s[s] / 3);
-      };
-      const int warmup = std::min(chunks, stages - s);
-      for (int i = 0; i < warmup; ++i) {
-        run_forward(i);
-      }
-      for (int i = 0; i < chunks; ++i) {
-        run(backward[s][i], s + 1 < stages ? backward[s + 1][i] : forward[s][i],
-            stage_s[s] * 2 / 3);
-        if (warmup + i < chunks) {
-          run_forward(warmup + i);
-        }
-      }
+struct Ends {
+  std::vector<std::vector<double>> forward;  // [stage][micro-batch]
+  std::vector<std::vector<double>> backward;
+};
+
+// The tasks of one stage follow each other. True if one of them ends at another time than before.
+bool run_stage(double stage_s, int stage, int chunks, Ends& ends) {
+  const auto stages = static_cast<int>(ends.forward.size());
+  double free = 0;
+  bool changed = false;
+  const auto run = [&](double& end, double ready, double seconds) {
+    free = std::max(free, ready) + seconds;
+    changed = changed || end != free;
+    end = free;
+  };
+  const auto run_forward = [&](int i) {
+    run(ends.forward[stage][i], stage > 0 ? ends.forward[stage - 1][i] : 0, stage_s / 3);
+  };
+  const int warmup = std::min(chunks, stages - stage);
+  for (int i = 0; i < warmup; ++i) {
+    run_forward(i);
+  }
+  for (int i = 0; i < chunks; ++i) {
+    const bool last = stage + 1 == stages;
+    run(ends.backward[stage][i], last ? ends.forward[stage][i] : ends.backward[stage + 1][i],
+        stage_s * 2 / 3);
+    if (warmup + i < chunks) {
+      run_forward(warmup + i);
     }
   }
-  return backward[0].back();
+  return changed;
+}
+
+// Ends only grow, and all are right once a round over all stages changes none.
+double longest_path(const std::vector<double>& stage_s, int chunks) {
+  const std::vector<std::vector<double>> zero(stage_s.size(), std::vector<double>(chunks, 0));
+  Ends ends{.forward = zero, .backward = zero};
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t s = 0; s < stage_s.size(); ++s) {
+      changed = run_stage(stage_s[s], static_cast<int>(s), chunks, ends) || changed;
+    }
+  }
+  return ends.backward[0].back();
 }
 
 const Json& with_id(const Json& rows, int id) {

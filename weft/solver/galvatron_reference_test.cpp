@@ -19,6 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 std::vector<std::string> reference_files(const std::string& prefix) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): tests have one thread
   const char* folder = std::getenv("WEFT_REFERENCE_DATA");
   std::vector<std::string> files;
   if (folder != nullptr && std::filesystem::is_directory(std::string(folder) + "/galvatron")) {
