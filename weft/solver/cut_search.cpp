@@ -24,6 +24,8 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMostNodes = 1'000'000;
+constexpr double kFirstRadius = 16;
+constexpr double kRadiusGrowth = 2;
 
 class CutSearch {
  public:
@@ -219,8 +221,26 @@ class CutSearch {
 
 }  // namespace
 
-bool search_cuts(const CutProblem& problem, CutBounds bounds, StageCut& best) {
-  return CutSearch(problem, std::move(bounds), best).run();
+double search_cuts(const CutProblem& problem, const CutBounds& bounds, StageCut& best) {
+  const double bound = bounds.step[0][static_cast<std::size_t>(problem.layers)];
+  const double gap = best.cost - bound;
+  double proved = bound;
+  for (double radius = gap / kFirstRadius;; radius *= kRadiusGrowth) {
+    const bool whole = radius >= gap;
+    StageCut found{.cost = whole ? best.cost : bound + radius, .stages = {}};
+    const double limit = found.cost;
+    const bool finished = CutSearch(problem, bounds, found).run();
+    if (!found.stages.empty()) {
+      best = std::move(found);
+    }
+    if (!finished) {
+      return proved;
+    }
+    if (whole || best.cost <= limit) {
+      return kInfinite;
+    }
+    proved = limit;
+  }
 }
 
 }  // namespace weft

@@ -4,8 +4,9 @@
 
 namespace weft {
 
-/// Replaces `best` by the best cut if that is better. Bounds are those of `cut_bounds`. False if
-/// the search gave up: then a better cut may exist, but none below bounds.step[0][layers].
-[[nodiscard]] bool search_cuts(const CutProblem& problem, CutBounds bounds, StageCut& best);
+/// Replaces `best` by the best cut if that is better. Bounds are those of `cut_bounds`. Gives a
+/// lower bound of the cuts that the search gave up on: infinite if there are none.
+[[nodiscard]] double search_cuts(const CutProblem& problem, const CutBounds& bounds,
+                                 StageCut& best);
 
 }  // namespace weft

@@ -166,11 +166,7 @@ std::optional<Solved> solve_galvatron_case(const Json& file, LayerMixing mixing)
     if (!is_less(pair.bound, best.cost)) {
       break;
     }
-    improve(pair, [&] {
-      if (!search_cuts(pair.problem, pair.bounds, best)) {
-        open = std::min(open, pair.bound);
-      }
-    });
+    improve(pair, [&] { open = std::min(open, search_cuts(pair.problem, pair.bounds, best)); });
   }
   Solved solved{.cost = best.cost,
                 .bound = std::min(open, best.cost),
