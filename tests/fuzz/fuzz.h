@@ -12,6 +12,7 @@ using Read = void (*)(std::string_view bytes);
 void cluster(std::string_view bytes);
 void config(std::string_view bytes);
 void data(std::string_view bytes);
+void galvatron(std::string_view bytes);
 void graph_text(std::string_view bytes);
 void model_text(std::string_view bytes);
 void onnx(std::string_view bytes);
@@ -26,6 +27,7 @@ struct Target {
 inline constexpr std::array kTargets = {Target{"cluster", cluster},
                                         Target{"config", config},
                                         Target{"data", data},
+                                        Target{"galvatron", galvatron},
                                         Target{"graph_text", graph_text},
                                         Target{"model_text", model_text},
                                         Target{"onnx", onnx},
