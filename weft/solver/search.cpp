@@ -26,6 +26,7 @@ namespace {
 constexpr int kSmallCore = 1000;
 constexpr int kMovesOfRound = 4;
 constexpr int kPatience = 60;
+constexpr double kProgress = 1e-4;
 constexpr double kHot = 0.01;
 constexpr double kCooling = 0.9;
 constexpr double kFirstCells = 1e4;
@@ -236,7 +237,9 @@ Found search(const Core& core, const Dual& dual, double enough, Found start,
     workers.push_back(
         {core, price, Random(options.seed * 1000 + t), Eliminator(core), start, start});
   }
-  for (int round = 0; round < options.rounds && start.cost > enough && !options.stop(); ++round) {
+  double before = start.cost;
+  int idle = 0;
+  while (idle < options.patience && start.cost > enough && !options.stop()) {
     play_round(workers, options.stop);
     for (const Worker& worker : workers) {
       if (worker.best.cost < start.cost) {
@@ -248,6 +251,9 @@ Found search(const Core& core, const Dual& dual, double enough, Found start,
         worker.best = start;
       }
     }
+    const bool progress = start.cost < before - kProgress * std::abs(before);
+    idle = progress ? 0 : idle + 1;
+    before = progress ? start.cost : before;
     if (options.report) {
       options.report(start.cost);
     }

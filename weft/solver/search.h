@@ -20,7 +20,7 @@ struct Found {
 struct SearchOptions {
   std::uint64_t seed = 1;
   int threads = 2;
-  int rounds = 0;  // at most
+  int patience = 0;  // rounds without real progress after which it ends
   std::function<bool()> stop = {};
   std::function<void(double cost)> report = {};  // the best cost so far, after every round
 };

@@ -83,7 +83,7 @@ TEST(Search, TheSameSeedGivesTheSameChoice) {
       continue;
     }
     const Dual dual = no_dual(*core);
-    const SearchOptions options{.seed = seed, .threads = 2, .rounds = 3, .stop = kNever};
+    const SearchOptions options{.seed = seed, .threads = 2, .patience = 3, .stop = kNever};
     const Found start = first_choice(*core, dual, seed);
     const Found once = search(*core, dual, -1, start, options);
     const Found again = search(*core, dual, -1, start, options);

@@ -27,6 +27,7 @@ using namespace selection;  // NOLINT(google-build-using-namespace): the parts o
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kDualWork = 1e9;      // table cells that all rounds of the bound may read
 constexpr int kShortSearch = 10;       // rounds before proofs are tried
+constexpr int kNodesOfRound = 200;     // a round more for so many nodes of the core
 constexpr double kFirstRadius = 1e-4;  // of the bound
 constexpr std::int64_t kBranchSteps = 300'000;
 constexpr std::size_t kWorthwhile = 10;  // one strategy in so many must go for another start
@@ -186,6 +187,7 @@ void pass(SearchOptions& options, Solution& s) {
   const int rounds = dual_rounds(s.reduced.core);
   s.dual = no_dual(s.reduced.core);
   raise_bound(rounds, s.cost, options.stop, s);
+  options.patience = kShortSearch + s.reduced.core.size() / kNodesOfRound;
   improve(options, s);
   raise_bound(rounds, s.cost, options.stop, s);
   if (!s.proved) {
@@ -217,7 +219,7 @@ void look_near_bound(double radius, SearchOptions& options, Solution& s) {
 }
 
 void run(const SolveLimits& limits, const Clock& clock, Solution& s) {
-  SearchOptions options{.seed = limits.seed, .threads = limits.threads, .rounds = kShortSearch};
+  SearchOptions options{.seed = limits.seed, .threads = limits.threads};
   options.stop = [&] { return clock.seconds() >= limits.seconds || limits.interrupted(); };
   options.report = [&](double cost) {
     limits.progress(clock.seconds() / limits.seconds,
@@ -234,7 +236,7 @@ void run(const SolveLimits& limits, const Clock& clock, Solution& s) {
     s.proved = s.proved || !s.reduced.possible;
   }
   if (!s.proved) {
-    options.rounds = std::numeric_limits<int>::max();
+    options.patience = std::numeric_limits<int>::max();
     improve(options, s);
   }
 }
