@@ -26,8 +26,7 @@ using namespace selection;  // NOLINT(google-build-using-namespace): the parts o
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kDualWork = 1e9;      // table cells that all rounds of the bound may read
-constexpr int kShortSearch = 10;       // rounds before proofs are tried
-constexpr int kNodesOfRound = 200;     // a round more for so many nodes of the core
+constexpr int kShortSearch = 10;       // rounds without progress: most is gained near the bound
 constexpr double kFirstRadius = 1e-4;  // of the bound
 constexpr std::int64_t kBranchSteps = 300'000;
 constexpr std::size_t kWorthwhile = 10;  // one strategy in so many must go for another start
@@ -187,7 +186,7 @@ void pass(SearchOptions& options, Solution& s) {
   const int rounds = dual_rounds(s.reduced.core);
   s.dual = no_dual(s.reduced.core);
   raise_bound(rounds, s.cost, options.stop, s);
-  options.patience = kShortSearch + s.reduced.core.size() / kNodesOfRound;
+  options.patience = kShortSearch;
   improve(options, s);
   raise_bound(rounds, s.cost, options.stop, s);
   if (!s.proved) {
