@@ -19,6 +19,7 @@ void add_simulate(CLI::App& app, Command& run);
 void add_verify(CLI::App& app, Command& run);
 void add_train(CLI::App& app, Command& run);
 void add_profile(CLI::App& app, Command& run);
+void add_solve(CLI::App& app, Command& run);
 void add_models(CLI::App& app, Command& run);
 void add_devices(CLI::App& app, Command& run);
 

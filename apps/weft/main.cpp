@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   weft::add_verify(app, command);
   weft::add_train(app, command);
   weft::add_profile(app, command);
+  weft::add_solve(app, command);
   weft::add_models(app, command);
   weft::add_devices(app, command);
   try {

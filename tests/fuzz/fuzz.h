@@ -18,6 +18,7 @@ void model_text(std::string_view bytes);
 void onnx(std::string_view bytes);
 void plan(std::string_view bytes);
 void safetensors(std::string_view bytes);
+void selection(std::string_view bytes);
 void tokenizer(std::string_view bytes);
 
 struct Target {
@@ -33,6 +34,7 @@ inline constexpr std::array kTargets = {Target{"cluster", cluster},
                                         Target{"onnx", onnx},
                                         Target{"plan", plan},
                                         Target{"safetensors", safetensors},
+                                        Target{"selection", selection},
                                         Target{"tokenizer", tokenizer}};
 
 /// What a reader did wrong; empty if nothing.

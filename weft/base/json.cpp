@@ -41,8 +41,10 @@ void check_depth(std::string_view text, const std::string& what) {
     } else if (c == '"') {
       quoted = true;
     } else if (c == '[' || c == '{') {
-      require(++depth <= kMaxDepth, "{}:{}: more than {} levels of nesting", what,
-              line_and_column(text, i), kMaxDepth);
+      if (++depth > kMaxDepth) {  // no `require`: it would look for the line at every bracket
+        throw Error(Blame::input, fmt::format("{}:{}: more than {} levels of nesting", what,
+                                              line_and_column(text, i), kMaxDepth));
+      }
     } else if (c == ']' || c == '}') {
       --depth;
     }

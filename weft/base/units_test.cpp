@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <limits>
 
 #include "weft/base/error.h"
@@ -88,7 +90,8 @@ TEST(Units, FormatsThreeDigits) {
 }
 
 TEST(Units, WhatIsPrintedCanBeRead) {
-  for (double bytes = 1; bytes < 1e15; bytes *= 7.3) {
+  for (int i = 0; i < 18; ++i) {
+    const double bytes = std::pow(7.3, i);
     EXPECT_NEAR(static_cast<double>(parse_bytes(format_bytes(bytes))), bytes, bytes * 0.006 + 0.5);
     EXPECT_NEAR(parse_bandwidth(format_bandwidth(bytes)), bytes, bytes * 0.006);
     EXPECT_NEAR(parse_flops(format_flops(bytes)), bytes, bytes * 0.006);
