@@ -21,7 +21,7 @@ SCHEDULES = ("1f1b", "zb-h1", "zb-h2")
 WANTED = 1.08
 CLUSTER = {
     "emulate": True,
-    "hosts": [{"name": "host", "devices": [{"type": "sheet", "count": STAGES, "flops": {"f32": "2GFLOP/s"}, "memory": "2GiB",
+    "hosts": [{"name": "box", "devices": [{"type": "sheet", "count": STAGES, "flops": {"f32": "2GFLOP/s"}, "memory": "2GiB",
                             "memory_bandwidth": "10GB/s", "efficiency": 0.8, "launch": "20us"}],
                "links": [{"between": "devices", "bandwidth": "1GB/s", "latency": "50us"}]}]}
 
