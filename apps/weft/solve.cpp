@@ -36,11 +36,20 @@ struct ProblemKind {
                                  const SolveLimits& limits) = nullptr;
 };
 
+// Set by Ctrl-C. A second one ends the program as usual.
+std::atomic<bool> interrupted = false;  // NOLINT: signal handlers reach nothing else
+
+void on_interrupt(int /*signal*/) {
+  interrupted = true;
+  std::signal(SIGINT, SIG_DFL);  // NOLINT(bugprone-signal-handler,cert-err33-c)
+}
+
 std::optional<Solved> solve_contest_file(const nlohmann::json& json, const std::string& file,
                                          const SolveLimits& limits) {
   if (!is_selection(json)) {
     return std::nullopt;
   }
+  std::signal(SIGINT, on_interrupt);  // NOLINT(cert-err33-c)
   return solve_selection(selection_from_json(json, file), limits);
 }
 
@@ -55,14 +64,6 @@ constexpr std::array kKinds = {
                    const SolveLimits& /*limits*/) { return solve_galvatron_dp(json); }},
 };
 
-// Set by Ctrl-C. A second one ends the program as usual.
-std::atomic<bool> interrupted = false;  // NOLINT: signal handlers reach nothing else
-
-void on_interrupt(int /*signal*/) {
-  interrupted = true;
-  std::signal(SIGINT, SIG_DFL);  // NOLINT(bugprone-signal-handler,cert-err33-c)
-}
-
 Solved solve_file(const SolveOptions& options) {
   ProgressBar bar("solve", options.quiet || options.json);
   const auto begin = std::chrono::steady_clock::now();
@@ -74,7 +75,6 @@ Solved solve_file(const SolveOptions& options) {
   limits.progress = [&](double share, double cost, double bound) {
     bar.update(share, fmt::format("cost {:.0f}, at least {:.0f}", cost, bound));
   };
-  std::signal(SIGINT, on_interrupt);  // NOLINT(cert-err33-c)
   for (const ProblemKind& kind : kKinds) {
     if (const std::optional<Solved> solved = kind.solve(json, options.file, limits)) {
       return *solved;

@@ -89,7 +89,8 @@ DeviceType fit_device(const DeviceType& known, const std::vector<KernelSample>& 
   std::vector<double> nothing;
   std::map<std::pair<OpClass, DType>, Points> points;
   for (const KernelSample& sample : samples) {
-    const auto& [flops, bytes] = sample.work.cost;
+    const double flops = sample.work.cost.flops;
+    const double bytes = sample.work.cost.bytes_moved;
     if (sample.seconds <= 0) {
       continue;
     }

@@ -56,6 +56,7 @@ void check_type(const DeviceType& type, Messages& out) {
   not_negative(type.launch_s, "launch time");
   not_negative(type.issue_s, "issue time");
   not_negative(type.receive_s, "receive time");
+  not_negative(type.update_issue_s.value_or(0), "update issue time");
   for (const double slowdown : {type.compute_slowdown, type.communication_slowdown}) {
     if (!std::isfinite(slowdown) || slowdown < 1) {
       out.push_back(

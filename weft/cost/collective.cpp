@@ -8,8 +8,8 @@
 // rings         c rings, c = the most members on one host, each with 1 / c of the data. Ring k goes
 //               through the members of a host so that it leaves by the k-th: all ports are used.
 // tree          all_reduce between hosts: two balanced binary trees, one the mirror of the other,
-// each with half
-//               of the data, up and down: 2 depth steps, V / 2 on every edge each way.
+//               each with half of the data, up and down: 2 depth steps, V / 2 on every edge each
+//               way.
 // hierarchical  c members on each of H hosts. all_reduce: reduce_scatter inside ((c - 1) / c V), an
 //               all_reduce of V / c between the j-th members of the hosts (2 (H - 1) / H V / c) for
 //               all j at once, all_gather inside. all_gather and reduce_scatter: two of the three.
@@ -17,8 +17,7 @@
 //               differs in bit i. What exceeds a power of 2 hands its part in before and gets the
 //               result behind.
 // pairs         all_to_all: n - 1 steps, every ordered pair carries V / n. shift: one step, V to
-// the
-//               next member.
+//               the next member.
 
 #include "weft/cost/collective.h"
 

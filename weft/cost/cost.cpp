@@ -129,7 +129,7 @@ double CostModel::kernel_seconds(DeviceId device, const KernelWork& work) const 
   const ClassSpeed& speed =
       speeds_[index][static_cast<std::size_t>(work.op_class)][static_cast<std::size_t>(work.dtype)];
   const double flops = work.cost.flops;
-  const double bytes = work.cost.bytes_moved + work.scores * speed.score_bytes;
+  const double bytes = work.cost.bytes_moved + work.cost.scores * speed.score_bytes;
   if (speed.table != nullptr) {
     return seconds_at(*speed.table, work.op_class == OpClass::stream ? bytes : flops);
   }

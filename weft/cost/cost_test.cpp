@@ -115,8 +115,7 @@ TEST(Kernel, ScoresThatLeaveTheKernelMoveBytes) {
   cluster.types[0].ops["attention"].score_bytes = 10;
   const KernelWork attention{.op_class = OpClass::attention,
                              .dtype = DType::bf16,
-                             .cost = {.flops = 1e9, .bytes_moved = 1e6},
-                             .scores = 1e9};
+                             .cost = {.flops = 1e9, .bytes_moved = 1e6, .scores = 1e9}};
   const DeviceType& type = cluster.types[0];
   EXPECT_DOUBLE_EQ(CostModel(cluster).kernel_seconds(0, attention),
                    type.launch_s + (1e6 + 10e9) / (type.memory_efficiency * type.memory_bandwidth));

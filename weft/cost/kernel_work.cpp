@@ -23,21 +23,7 @@ DType arithmetic(const OpCall& call) {
 }  // namespace
 
 KernelWork kernel_work(const OpDef& op, const OpCall& call) {
-  return {.op_class = op_class(op.name),
-          .dtype = arithmetic(call),
-          .cost = op.cost(call),
-          .scores = attention_scores(op.name, call)};
-}
-
-double attention_scores(std::string_view op, const OpCall& call) {
-  if (op_class(op) != OpClass::attention) {
-    return 0;
-  }
-  const bool backward = op == "attention_backward";      // its first input is the output's gradient
-  const Shape& q = call.inputs[backward ? 1 : 0].shape;  // [b, s, h, d]
-  const Shape& k = call.inputs[backward ? 2 : 1].shape;  // [b, t, g, d]
-  return (backward ? 2.0 : 1.0) * static_cast<double>(q[0].size) * static_cast<double>(q[1].size) *
-         static_cast<double>(q[2].size) * static_cast<double>(k[1].size);
+  return {.op_class = op_class(op.name), .dtype = arithmetic(call), .cost = op.cost(call)};
 }
 
 bool gives_views(const OpDef& op, std::size_t outputs) {

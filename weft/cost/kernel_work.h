@@ -10,13 +10,8 @@ struct KernelWork {
   OpClass op_class = OpClass::stream;
   DType dtype = DType::f32;  // of its arithmetic: that of the first floating operand
   Cost cost = {};
-  double scores = 0;  // of attention: queries times keys, over all heads
 };
 [[nodiscard]] KernelWork kernel_work(const OpDef& op, const OpCall& call);
-
-/// Queries times keys over all heads of an attention op, twice in its backward pass, where both the
-/// scores and their gradients are needed; 0 for all other ops.
-[[nodiscard]] double attention_scores(std::string_view op, const OpCall& call);
 
 /// Whether the op's outputs are only other names of inputs, as those of reshape: no kernel runs.
 [[nodiscard]] bool gives_views(const OpDef& op, std::size_t outputs);

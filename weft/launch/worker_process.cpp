@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,6 +102,12 @@ struct ChildSetup {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // A host needs several descriptors for each rank: as many as this system allows.
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
   // First all out of the way, then each to its place.
   const int aside = kFirstRankFd + static_cast<int>(setup.rank_fds.size());
   const int births_fd = ::fcntl(setup.births_fd, F_DUPFD_CLOEXEC, aside);

@@ -140,12 +140,13 @@ double seen_share(const AttentionSizes& a) {
 // `key_products` of s × t × d and `value_products` of s × t × e for each sample and head.
 Cost product_cost(const OpCall& call, const AttentionSizes& a, double key_products,
                   double value_products) {
-  const double scores = static_cast<double>(a.b) * static_cast<double>(a.h) *
-                        static_cast<double>(a.s) * static_cast<double>(a.t) * seen_share(a);
+  const double all = static_cast<double>(a.b) * static_cast<double>(a.h) *
+                     static_cast<double>(a.s) * static_cast<double>(a.t);
   const double widths =
       key_products * static_cast<double>(a.d) + value_products * static_cast<double>(a.e);
   Cost cost = streaming_cost(call, 0);
-  cost.flops = scores * (2.0 * widths + 8.0);
+  cost.flops = all * seen_share(a) * (2.0 * widths + 8.0);
+  cost.scores = all * value_products;  // those that are masked too
   return cost;
 }
 

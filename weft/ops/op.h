@@ -32,6 +32,8 @@ struct OpCall {
 struct Cost {
   double flops = 0;
   double bytes_moved = 0;
+  /// Of attention: scores that a kernel which is not fused writes and reads.
+  double scores = 0;
 };
 
 /// An output that has no storage of its own.

@@ -54,9 +54,9 @@ double seconds_of(const CostModel& cost, const std::vector<NodeLine>& nodes, dou
   double sum = 0;
   for (const NodeLine& node : nodes) {
     const Cost work{share * (node.fixed.flops + samples * node.per_sample.flops),
-                    share * (node.fixed.bytes_moved + samples * node.per_sample.bytes_moved)};
-    sum += cost.kernel_seconds(
-        0, {node.op_class, node.dtype, work, share * samples * node.scores_per_sample});
+                    share * (node.fixed.bytes_moved + samples * node.per_sample.bytes_moved),
+                    share * (node.fixed.scores + samples * node.per_sample.scores)};
+    sum += cost.kernel_seconds(0, {node.op_class, node.dtype, work});
   }
   return std::max(sum, issued_s);
 }

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "weft/base/error.h"
-#include "weft/cost/kernel_work.h"
 #include "weft/graph/blocks.h"
 #include "weft/program/lower.h"
 #include "weft/recipes/node_rules.h"
@@ -44,11 +43,12 @@ NodeLine node_line(const Graph& graph, const Node& node, const OpTable& ops, dou
       break;
     }
   }
-  line.scores_per_sample = share * attention_scores(node.op, one);
   line.per_sample = {share * (at_2.flops - at_1.flops),
-                     share * (at_2.bytes_moved - at_1.bytes_moved)};
+                     share * (at_2.bytes_moved - at_1.bytes_moved),
+                     share * (at_2.scores - at_1.scores)};
   line.fixed = {share * at_1.flops - line.per_sample.flops,
-                share * at_1.bytes_moved - line.per_sample.bytes_moved};
+                share * at_1.bytes_moved - line.per_sample.bytes_moved,
+                share * at_1.scores - line.per_sample.scores};
   return line;
 }
 

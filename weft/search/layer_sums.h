@@ -13,7 +13,6 @@ namespace weft {
 /// and likewise for the bytes moved.
 struct NodeLine {
   OpClass op_class = OpClass::stream;
-  double scores_per_sample = 0;
   DType dtype = DType::f32;
   Cost fixed;
   Cost per_sample;

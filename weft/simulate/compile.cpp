@@ -26,14 +26,12 @@ struct StageInfo {
   DeviceClasses classes;
   StageDurations durations;
   InstructionIndex index;
-  std::vector<int> devices;             // of the game
-  std::vector<int> first;               // collectives: first exchange, by instruction
-  std::vector<std::vector<int>> sent;   // by slot that owns storage: edges that send from it
-  std::vector<std::vector<int>> group;  // [axis][game device of the stage]
-  std::vector<int> groups;              // by axis
-  std::vector<double> issue_s;          // by game device of the stage
-  std::vector<double> update_issue_s;   // same
-  std::vector<double> receive_s;        // same
+  std::vector<int> devices;              // of the game
+  std::vector<int> first;                // collectives: first exchange, by instruction
+  std::vector<std::vector<int>> sent;    // by slot that owns storage: edges that send from it
+  std::vector<std::vector<int>> group;   // [axis][game device of the stage]
+  std::vector<int> groups;               // by axis
+  std::vector<const DeviceType*> types;  // by game device of the stage
 };
 
 struct TransferInfo {
@@ -117,17 +115,13 @@ class Compiler {
                    .sent = std::vector<std::vector<int>>(part.slots.size()),
                    .group = {},
                    .groups = {},
-                   .issue_s = {},
-                   .update_issue_s = {},
-                   .receive_s = {}};
+                   .types = {}};
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
       out_.devices.push_back({.stage = s, .position = p});
       const Cluster& cluster = in_.cost.cluster();
       const DeviceType& type = cluster.types[cluster.devices[part.mesh.devices[p]].type];
-      info.issue_s.push_back(type.issue_s);
-      info.update_issue_s.push_back(type.update_issue_s.value_or(type.issue_s));
-      info.receive_s.push_back(type.receive_s);
+      info.types.push_back(&type);
       out_.game.overlaps.push_back({type.compute_slowdown, type.communication_slowdown});
       ++out_.game.lanes;  // lane d is the communication lane of device d
     }
@@ -360,7 +354,7 @@ void Compiler::wait_for(Walk& walk, const IssuedInstruction& at) {
                             .exchange = exchange,
                             .lane = -1,
                             .place = walk.place,
-                            .host_s = transfer ? walk.info.receive_s[walk.member] : 0});
+                            .host_s = transfer ? walk.info.types[walk.member]->receive_s : 0});
       exchange = -1;
     }
   }
@@ -395,10 +389,10 @@ void Compiler::run(Walk& walk, const IssuedInstruction& at, int i) {
     summed = 1;
   }
   if (seconds > 0 || options_.keep_places) {
-    const auto& host = at.phase == Phase::update ? walk.info.update_issue_s : walk.info.issue_s;
-    issue(
-        walk,
-        {.place = walk.place, .seconds = seconds, .issue_s = seconds > 0 ? host[walk.member] : 0});
+    const DeviceType& type = *walk.info.types[walk.member];
+    const double issue_s =
+        at.phase == Phase::update ? type.update_issue_s.value_or(type.issue_s) : type.issue_s;
+    issue(walk, {.place = walk.place, .seconds = seconds, .issue_s = seconds > 0 ? issue_s : 0});
   }
 }
 
@@ -419,8 +413,8 @@ void Compiler::issue(Walk& walk, Move next) const {
 
 // A collective or a send begins when the host has come to it, as a kernel does.
 void Compiler::issue_communication(Walk& walk) const {
-  if (walk.info.issue_s[walk.member] > 0) {
-    issue(walk, {.issue_s = walk.info.issue_s[walk.member]});
+  if (const double issue_s = walk.info.types[walk.member]->issue_s; issue_s > 0) {
+    issue(walk, {.issue_s = issue_s});
   }
 }
 

@@ -8,6 +8,8 @@
 
 namespace weft {
 
+inline constexpr int kNoPlace = -1;
+
 /// The simulator's inner game, free of programs and tensors. Devices walk through lists of moves.
 /// What several devices do together (a collective, a transfer) is an exchange.
 ///
@@ -22,14 +24,12 @@ namespace weft {
 /// the run earlier than `behind_issue_s` after the host began with it. For a run of several kernels
 /// i = 1 … k with issue times h_i and seconds s_i these are sum h_i and max over j of
 /// (h_1 + … + h_j + s_j + … + s_k).
-inline constexpr int kNoPlace = -1;
-
 struct Move {
   enum class Kind : std::uint8_t { run, join, arrive, wait };
   Kind kind = Kind::run;
   int exchange = -1;
   int lane = -1;         // join
-  int place = kNoPlace;  // the caller's mark
+  int place = kNoPlace;  // the caller's mark; kNoPlace: the host's own work
   double seconds = 0;
   double issue_s = 0;
   double behind_issue_s = 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "weft/solver/bucket.h"
-#include "weft/solver/core.h"
+#include "weft/solver/selection_core.h"
 
 namespace weft::selection {
 

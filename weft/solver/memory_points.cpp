@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "weft/solver/pairwise.h"
+#include "weft/solver/selection_pairs.h"
 
 namespace weft::selection {
 namespace {

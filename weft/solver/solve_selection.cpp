@@ -16,8 +16,8 @@
 #include <optional>
 
 #include "weft/base/error.h"
-#include "weft/solver/branch.h"
-#include "weft/solver/search.h"
+#include "weft/solver/selection_branch.h"
+#include "weft/solver/selection_search.h"
 
 namespace weft {
 namespace {

@@ -1,11 +1,11 @@
-#include "weft/solver/search.h"
+#include "weft/solver/selection_search.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "weft/solver/box.h"
 #include "weft/solver/test_problems.h"
+#include "weft/solver/usage_box.h"
 
 namespace weft::selection {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "weft/solver/search.h"
+#include "weft/solver/selection_search.h"
 
 namespace weft::selection {
 

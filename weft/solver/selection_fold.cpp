@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "weft/solver/pairwise.h"
+#include "weft/solver/selection_pairs.h"
 
 namespace weft::selection {
 namespace {

@@ -39,8 +39,8 @@ struct Pairwise {
 /// Keeps the strategies for which `keep[node][strategy]` is not 0; every node keeps one.
 void restrict_strategies(Pairwise& problem, const std::vector<std::vector<char>>& keep);
 
-/// Removes strategies that no best selection needs (prune.cpp). False if the smallest usages are
-/// already too much for the limit: there is no valid selection.
+/// Removes strategies that no best selection needs (selection_prune.cpp). False if the smallest
+/// usages are already too much for the limit: there is no valid selection.
 [[nodiscard]] bool prune(Pairwise& problem);
 
 /// Keeps one point of time for each set of nodes alive together that no other set contains. All
@@ -67,8 +67,8 @@ struct FoldedNode {
 };
 
 /// Eliminates nodes with at most two neighbours that memory does not bind, exactly, and appends how
-/// (fold.cpp). They stay in place with a single strategy that costs nothing. False if there is
-/// none.
+/// (selection_fold.cpp). They stay in place with a single strategy that costs nothing. False if
+/// there is none.
 bool fold(Pairwise& problem, std::vector<FoldedNode>& folded);
 /// `choice`: strategies of the file, by node.
 void unfold(const std::vector<FoldedNode>& folded, std::vector<int>& choice);

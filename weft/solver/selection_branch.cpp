@@ -7,7 +7,7 @@
 // Costs are whole numbers, so a branch is cut if this is more than the best cost less one. It is
 // also cut if memory does not suffice although all other nodes take their smallest usages.
 
-#include "weft/solver/branch.h"
+#include "weft/solver/selection_branch.h"
 
 #include <algorithm>
 #include <cmath>

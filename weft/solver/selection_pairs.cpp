@@ -1,4 +1,4 @@
-#include "weft/solver/pairwise.h"
+#include "weft/solver/selection_pairs.h"
 
 #include <algorithm>
 #include <limits>

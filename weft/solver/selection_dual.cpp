@@ -13,7 +13,7 @@
 // too much memory prices rise, elsewhere they fall. The bound is computed anew from the second line
 // each time, so it holds whatever was moved; the best prices are kept.
 
-#include "weft/solver/dual.h"
+#include "weft/solver/selection_dual.h"
 
 #include <algorithm>
 #include <cmath>

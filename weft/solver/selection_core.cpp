@@ -1,4 +1,4 @@
-#include "weft/solver/core.h"
+#include "weft/solver/selection_core.h"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "weft/solver/dual.h"
+#include "weft/solver/selection_dual.h"
 
 namespace weft::selection {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "weft/solver/core.h"
+#include "weft/solver/selection_core.h"
 
 namespace weft::selection {
 

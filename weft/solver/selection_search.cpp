@@ -5,20 +5,21 @@
 //   2. half of the time walks away from what is: the block's best choice at the dual's prices of
 //      memory, scaled and shaken at random, which need not fit;
 //   3. sometimes makes one node take another strategy;
-//   4. draws a box of usages around it that fits (box.cpp) and finds the block's best choice in the
+//   4. draws a box of usages around it that fits (usage_box.cpp) and finds the block's best choice
+//   in the
 //      box by elimination (eliminate.cpp).
 //
 // So every choice that is kept fits. It replaces the present one if it is not much dearer; how much
 // is allowed falls from kHot times the cost to nothing and starts again, from the best choice,
 // after kPatience moves without success. Two workers do a few moves each, then exchange their best.
 
-#include "weft/solver/search.h"
+#include "weft/solver/selection_search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <thread>
 
-#include "weft/solver/box.h"
+#include "weft/solver/usage_box.h"
 
 namespace weft::selection {
 namespace {

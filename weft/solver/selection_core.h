@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "weft/solver/pairwise.h"
+#include "weft/solver/selection_pairs.h"
 
 // What is left to search after pruning and folding.
 namespace weft::selection {

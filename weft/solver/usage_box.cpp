@@ -4,7 +4,7 @@
 //
 // makes them independent: whatever is chosen inside fits. The search moves from box to box.
 
-#include "weft/solver/box.h"
+#include "weft/solver/usage_box.h"
 
 #include <algorithm>
 #include <numeric>

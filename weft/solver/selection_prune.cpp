@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "weft/solver/pairwise.h"
+#include "weft/solver/selection_pairs.h"
 #include "weft/solver/usage_profile.h"
 
 namespace weft::selection {
