@@ -12,6 +12,7 @@ packages=(
   clang libclang-rt-14-dev                                              # tests with sanitizers
   python3-torch python3-numpy python3-torchvision python3-onnx          # what numbers are compared with
   libonnx-testdata                                                      # ONNX models with expected outputs
+  coinor-cbc                                                            # what choices within a cap are compared with
   iproute2                                                              # cables between namespaces, which tests cut
 )
 
