@@ -16,16 +16,20 @@ int compare(const TaskOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const Setup setup = make_setup(options);
   ProgressBar bar("planning", options.quiet);
-  const SearchResult found = search_recipes(setup.task, setup.training, setup.ops,
-                                            [&](double share) { bar.update(share); });
+  const auto half = [&](double from) {
+    return [&bar, from](double share) { bar.update(from + share / 2); };
+  };
+  const SearchResult all =
+      search_all(setup.task, setup.training, setup.ops, options.limits, half(0));
+  const SearchResult found = search_recipes(setup.task, setup.training, setup.ops, {}, half(0.5));
   bar.wipe();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   const Figures figures{.bound_s = found.bound_s,
                         .search_s = spent.count(),
                         .parameters = parameter_count(setup.model.forward)};
   std::vector<Candidate> rows;
-  if (found.best) {
-    rows.push_back(*found.best);
+  if (all.best) {
+    rows.push_back(*all.best);
     rows.back().name = "weft";
   }
   rows.insert(rows.end(), found.by_name.begin(), found.by_name.end());
@@ -50,7 +54,13 @@ void add_compare(CLI::App& app, Command& run) {
   command->add_option("--cluster", options->cluster, "such as 4x8xA100-80GB, local:2 or a file")
       ->required();
   add_task_options(*command, *options);
-  command->callback([&run, options] { run = [options] { return compare(*options); }; });
+  add_search_options(*command, *options);
+  command->callback([&run, options] {
+    run = [options] {
+      read_limits(*options);
+      return compare(*options);
+    };
+  });
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "plan_profile.h"
 #include "setup.h"
 #include "weft/base/file.h"
 
@@ -17,15 +18,22 @@ void add_plan(CLI::App& app, Command& run) {
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("plan", "find the fastest plan that fits");
-  command->add_option("model", options->task.model, "a model: see 'weft models'")->required();
+  command
+      ->add_option("model", options->task.model, "a model: see 'weft models'; or a layer profile")
+      ->required();
   command
       ->add_option("--cluster", options->task.cluster, "such as 4x8xA100-80GB, local:2 or a file")
       ->required();
   add_task_options(*command, options->task);
   add_recipe_option(*command, options->task);
+  add_search_options(*command, options->task);
   command->add_option("-o,--output", options->output, "save the plan");
   command->callback([&run, options] {
     run = [options] {
+      if (names_layer_profile(options->task.model)) {
+        return plan_profile(options->task, options->output);
+      }
+      read_limits(options->task);
       const Setup setup = make_setup(options->task);
       const Choice choice = choose_plan_with_bar(setup, options->task);
       if (!options->output.empty()) {

@@ -1,8 +1,11 @@
 #include "setup.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "plan_profile.h"
 #include "progress.h"
 #include "weft/base/error.h"
 #include "weft/frontend/model_file.h"
@@ -70,7 +73,43 @@ void add_recipe_option(CLI::App& command, TaskOptions& options) {
                      "or best: search the recipes");
 }
 
+void add_search_options(CLI::App& command, TaskOptions& options) {
+  command.add_option("--fix", options.fix,
+                     "what the plan must have, such as tp=8,zero=1 (keys: dp, tp, pp, zero, "
+                     "recompute, micro-batches, schedule)");
+  command
+      .add_option("--forbid", options.forbid,
+                  "what it must not have, such as pp,zero3 (dp, tp, pp, zero1, zero2, zero3, "
+                  "recompute, a schedule)")
+      ->allow_extra_args(false);
+  command
+      .add_option("--max-micro-batches", options.limits.most_micro_batches,
+                  "no more micro-batches than this")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--log-search", options.log_search,
+                   "say on standard error what was tried and what was left out");
+}
+
+void read_limits(TaskOptions& options) {
+  if (!options.fix.empty()) {
+    fix_limits(options.fix, options.limits);
+  }
+  for (const std::string& text : options.forbid) {
+    forbid_limits(text, options.limits);
+  }
+  const PlanLimits& limits = options.limits;
+  require(limits.micro_batches == 0 || limits.most_micro_batches == 0 ||
+              limits.micro_batches <= limits.most_micro_batches,
+          "--fix micro-batches={} is more than --max-micro-batches {}", limits.micro_batches,
+          limits.most_micro_batches);
+  options.limits.log = options.log_search;
+  if (options.log_search) {
+    options.on_log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  }
+}
+
 Setup make_setup(const TaskOptions& options) {
+  refuse_layer_profile(options.model);
   const OpTable ops = builtin_ops();
   const Cluster cluster = parse_cluster(options.cluster);
   const DType dtype = dtype_of(options, cluster, ops);

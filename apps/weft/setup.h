@@ -19,10 +19,17 @@ struct TaskOptions : PlanOptions {
   bool json = false;
   bool verbose = false;
   bool quiet = false;
+  std::string fix;                  // "tp=8,zero=1"
+  std::vector<std::string> forbid;  // "pp", "zero3"
+  bool log_search = false;
 };
 
 void add_task_options(CLI::App& command, TaskOptions& options);
 void add_recipe_option(CLI::App& command, TaskOptions& options);
+/// What the user wants of a plan that is searched.
+void add_search_options(CLI::App& command, TaskOptions& options);
+/// The texts of those options as limits. Throws Error{input}.
+void read_limits(TaskOptions& options);
 void add_output_options(CLI::App& command, TaskOptions& options);
 
 /// The model and the cluster that the options name, and what planning for them needs.

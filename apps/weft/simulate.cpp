@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "plan_profile.h"
 #include "setup.h"
 #include "weft/base/file.h"
 #include "weft/program/lower.h"
@@ -27,6 +28,7 @@ void add_simulate(CLI::App& app, Command& run) {
   add_output_options(*command, options->output);
   command->callback([&run, options] {
     run = [options] {
+      refuse_layer_profile(options->plan);
       const Plan plan = read_plan(options->plan);
       const Setup setup = setup_of(plan);
       if (options->program) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "plan_profile.h"
 #include "progress.h"
 #include "setup.h"
 #include "weft/api/run_training.h"
@@ -29,6 +30,7 @@ Choice choose(const TrainCommand& options, Setup& setup) {
     setup = make_setup(options.task);
     return choose_plan_with_bar(setup, options.task);
   }
+  refuse_layer_profile(options.plan);
   const Plan plan = read_plan(options.plan);
   setup = setup_of(plan);
   Choice choice = evaluate_plan(setup, plan);

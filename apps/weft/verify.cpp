@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "commands.h"
+#include "plan_profile.h"
 #include "setup.h"
 #include "shrink.h"
 #include "weft/api/workers.h"
@@ -177,6 +178,7 @@ std::vector<std::int64_t> of_used(const Plan& plan, const std::vector<std::int64
 int verify(const VerifyOptions& options) {
   require(options.steps > 0, "--steps {}: at least one", options.steps);
   check_slow_down(options.slow_down);
+  refuse_layer_profile(options.plan);
   const Plan given = read_plan(options.plan);
   const Shrunk shrunk = shrink_to_machine(given);
   const Plan& plan = shrunk.plan;

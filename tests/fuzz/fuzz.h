@@ -14,6 +14,7 @@ void config(std::string_view bytes);
 void data(std::string_view bytes);
 void galvatron(std::string_view bytes);
 void graph_text(std::string_view bytes);
+void layer_profile(std::string_view bytes);
 void model_text(std::string_view bytes);
 void onnx(std::string_view bytes);
 void plan(std::string_view bytes);
@@ -30,6 +31,7 @@ inline constexpr std::array kTargets = {Target{"cluster", cluster},
                                         Target{"data", data},
                                         Target{"galvatron", galvatron},
                                         Target{"graph_text", graph_text},
+                                        Target{"layer_profile", layer_profile},
                                         Target{"model_text", model_text},
                                         Target{"onnx", onnx},
                                         Target{"plan", plan},

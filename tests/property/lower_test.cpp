@@ -72,7 +72,7 @@ void check_all(const Setting& setting, unsigned seed, int samples) {
   std::vector<Recipe> recipes = all_recipes(task, model.forward);
   ASSERT_FALSE(recipes.empty());
   std::mt19937 rng(seed);
-  const double bound = work_bound_seconds(training, task.batch, task.dtype, task.cluster, ops);
+  const double bound = rate_bound_seconds(training, task.batch, ops, CostModel(task.cluster));
   int lowered = 0;
   for (int i = 0; i < samples; ++i) {
     const Recipe recipe = recipes[rng() % recipes.size()];

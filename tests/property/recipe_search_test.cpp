@@ -70,7 +70,7 @@ class RecipeSearch : public testing::TestWithParam<std::tuple<const char*, int, 
 TEST_P(RecipeSearch, FindsWhatBruteForceFinds) {
   const auto& [cluster, batch, memory] = GetParam();
   const Problem p = problem(kTiny, cluster, batch, memory);
-  const SearchResult found = search_recipes(p.task, p.training, p.ops, {});
+  const SearchResult found = search_recipes(p.task, p.training, p.ops, {}, {});
   const BruteForce want = brute_force(p);
   ASSERT_EQ(found.best.has_value(), want.best_s >= 0);
   if (!found.best) {
@@ -102,8 +102,8 @@ TEST(RecipeSearchResult, HasEveryKindAndIsAlwaysTheSame) {
       problem("gpt:layers=2,hidden=32,heads=2,vocab=64,seq=16", "2x2xA100-80GB", 4, 1 << 30);
   std::vector<double> shares;
   const SearchResult a =
-      search_recipes(p.task, p.training, p.ops, [&](double share) { shares.push_back(share); });
-  const SearchResult b = search_recipes(p.task, p.training, p.ops, {});
+      search_recipes(p.task, p.training, p.ops, {}, [&](double share) { shares.push_back(share); });
+  const SearchResult b = search_recipes(p.task, p.training, p.ops, {}, {});
   EXPECT_EQ(a.best->plan, b.best->plan);
   EXPECT_EQ(a.simulated, b.simulated);
   std::vector<std::string> names;

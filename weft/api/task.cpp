@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "weft/api/what_fits.h"
 #include "weft/autodiff/differentiate.h"
 #include "weft/autodiff/evaluation.h"
 #include "weft/base/error.h"
@@ -19,24 +20,14 @@
 namespace weft {
 namespace {
 
+constexpr double kExact = 1e-6;  // a gap that is none
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 std::string graph_hash(const Graph& graph) {
   return hash_hex(hash_text(format_graph(graph)));
-}
-
-std::vector<std::int64_t> budgets(const Cluster& cluster, const std::string& memory) {
-  std::vector<std::int64_t> result;
-  for (const Device& device : cluster.devices) {
-    const DeviceType& type = cluster.types[device.type];
-    result.push_back(memory.empty()
-                         ? static_cast<std::int64_t>(type.memory_bytes - type.reserved_bytes)
-                         : parse_bytes(memory));
-  }
-  require(result.front() > 0, "--memory {}: a device needs more than nothing", memory);
-  return result;
 }
 
 OptimizerSpec optimizer_of(const PlanOptions& options) {
@@ -55,6 +46,18 @@ OptimizerSpec optimizer_of(const PlanOptions& options) {
 
 }  // namespace
 
+std::vector<std::int64_t> memory_budgets(const Cluster& cluster, const std::string& memory) {
+  std::vector<std::int64_t> result;
+  for (const Device& device : cluster.devices) {
+    const DeviceType& type = cluster.types[device.type];
+    result.push_back(memory.empty()
+                         ? static_cast<std::int64_t>(type.memory_bytes - type.reserved_bytes)
+                         : parse_bytes(memory));
+  }
+  require(result.front() > 0, "--memory {}: a device needs more than nothing", memory);
+  return result;
+}
+
 Setup make_setup(Model model, const Cluster& cluster, const PlanOptions& options) {
   require(options.batch > 0, "--batch is needed: the number of sequences or samples in a step");
   require(options.batch <= 100'000'000, "--batch {} is too large", options.batch);
@@ -71,7 +74,7 @@ Setup make_setup(Model model, const Cluster& cluster, const PlanOptions& options
                 .dtype = setup.model.dtype,
                 .optimizer = optimizer_of(options),
                 .seed = options.seed,
-                .memory_budget_bytes = budgets(cluster, options.memory)};
+                .memory_budget_bytes = memory_budgets(cluster, options.memory)};
   setup.training = training_graph(setup.model.forward, setup.task.optimizer, setup.ops);
   return setup;
 }
@@ -124,16 +127,27 @@ Choice choose_plan(const Setup& setup, const PlanOptions& options) {
     return choice;
   }
   const auto progress = options.on_progress ? options.on_progress : [](double) {};
-  const SearchResult found = search_recipes(setup.task, setup.training, setup.ops, progress);
+  const SearchResult found =
+      options.recipe == "best"
+          ? search_recipes(setup.task, setup.training, setup.ops, {.limits = options.limits},
+                           progress)
+          : search_all(setup.task, setup.training, setup.ops, options.limits, progress);
+  if (options.on_log) {
+    std::ranges::for_each(found.log, options.on_log);
+  }
   if (!found.best) {
-    WEFT_CHECK(found.nearest.has_value());
-    throw Error(Blame::no_fit, nothing_fits_text(*found.nearest));
+    require(found.nearest.has_value(),
+            "no plan is as --fix, --forbid and --max-micro-batches want it");
+    const std::string ways = options.recipe == "best"
+                                 ? ""
+                                 : what_fits_text(what_fits(setup, options.limits, *found.nearest));
+    throw Error(Blame::no_fit, nothing_fits_text(*found.nearest) + ways);
   }
   return {.candidate = *found.best,
           .figures = {.bound_s = found.bound_s,
                       .search_s = seconds_since(begin),
                       .parameters = parameter_count(setup.model.forward),
-                      .exact = false}};
+                      .exact = found.best->step_s <= found.bound_s * (1 + kExact)}};
 }
 
 void add_evaluation_memory(const Setup& setup, Candidate& candidate) {

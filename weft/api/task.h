@@ -27,7 +27,11 @@ struct PlanOptions {
   double label_smoothing = 0;
   std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
   std::uint64_t seed = 0;
-  std::string recipe = {};  // "dp=2,zero=1": exactly this one; empty or "best": the best
+  /// "dp=2,zero=1": exactly this one; "best": the best of all; empty: the best plan of any kind.
+  std::string recipe = {};
+  PlanLimits limits = {};
+  /// Gets a line for everything that the search tried or left out, if limits.log is set.
+  std::function<void(const std::string&)> on_log = {};
   /// Gets the share of the search that is done, in [0, 1].
   std::function<void(double)> on_progress = {};
 };
@@ -39,6 +43,10 @@ struct Setup {
   Graph training = {};
   Task task = {};
 };
+
+/// By device: `memory` ("12GiB") for each, or all that it has if that is empty.
+[[nodiscard]] std::vector<std::int64_t> memory_budgets(const Cluster& cluster,
+                                                       const std::string& memory);
 
 /// Throws Error{input} for options that make no sense.
 [[nodiscard]] Setup make_setup(Model model, const Cluster& cluster, const PlanOptions& options);

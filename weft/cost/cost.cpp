@@ -138,6 +138,31 @@ double CostModel::kernel_seconds(DeviceId device, const KernelWork& work) const 
   return type.launch_s + std::max(compute_s, memory_s);
 }
 
+double CostModel::least_seconds(int type, const KernelWork& work) const {
+  const ClassSpeed& speed =
+      speeds_[type][static_cast<std::size_t>(work.op_class)][static_cast<std::size_t>(work.dtype)];
+  const double bytes = work.cost.bytes_moved + work.cost.scores * speed.score_bytes;
+  if (speed.table == nullptr) {
+    const double flops = work.cost.flops;
+    const double compute_s = flops > 0 ? (flops + speed.half_flops) * speed.seconds_per_flop : 0;
+    const double memory_s = bytes > 0 ? (bytes + speed.half_bytes) * speed.seconds_per_byte : 0;
+    return cluster_.types[type].launch_s + std::max(compute_s, memory_s);
+  }
+  // Between points, and beyond the last, a rate is between those of its ends: the last one's is
+  // that of the slope it goes on with.
+  const auto& points = speed.table->points;
+  double rate = points.front().second / points.front().first;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    rate = std::min(rate, points[i].second / points[i].first);
+  }
+  if (points.size() > 1) {
+    const auto& [size, seconds] = points.back();
+    const auto& [before, earlier] = points[points.size() - 2];
+    rate = std::min(rate, std::max(0.0, (seconds - earlier) / (size - before)));
+  }
+  return rate * (work.op_class == OpClass::stream ? bytes : work.cost.flops);
+}
+
 std::size_t CostModel::HashKey::operator()(const Key& key) const {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const int word : key) {

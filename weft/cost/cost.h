@@ -37,6 +37,9 @@ class CostModel {
   explicit CostModel(const Cluster& cluster);
 
   [[nodiscard]] double kernel_seconds(DeviceId device, const KernelWork& work) const;
+  /// No way to cut the work into kernels takes less time in all on devices of this type: that of
+  /// one kernel for all of it or, by a measured table, its size at the best rate of any size.
+  [[nodiscard]] double least_seconds(int type, const KernelWork& work) const;
 
   /// The best algorithm for this size. `groups` of the same axis run at the same time and share
   /// links: pass all of them.

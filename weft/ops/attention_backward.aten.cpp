@@ -225,6 +225,12 @@ Tensors backward(const KernelCall& call) {
     bias_sum = sizes.narrow ? at::empty(outputs[3].sizes(), options_of<W>()) : outputs[3];
     bias_sum.zero_();
   }
+  if (call.inputs[1].numel() == 0 && call.call.ring_step <= 0) {
+    // A device without queries adds nothing to the gradients of keys and values.
+    outputs[1].zero_();
+    outputs[2].zero_();
+    return outputs;
+  }
   const Gradient<T> work{.at = layout,
                          .mask = mask,
                          .dout = data(0),

@@ -66,15 +66,15 @@ void StageEmitter::emit_node(NodeId n) {
   push(std::move(instruction));
 }
 
-void StageEmitter::emit_terms(const Node& node) {
+void StageEmitter::emit_terms(const Node& node, std::string_view layer) {
   for (const ValueId v : node.outputs) {
     if (l_.accumulated_by[v] >= 0) {
-      emit_accumulate(v);
+      emit_accumulate(v, layer);
     }
   }
 }
 
-void StageEmitter::emit_accumulate(ValueId term) {
+void StageEmitter::emit_accumulate(ValueId term, std::string_view layer) {
   const ValueId sum = l_.graph.nodes[l_.accumulated_by[term]].outputs[0];
   Placements target = l_.sums[sum].at(index_);
   Instruction instruction{.opcode = Opcode::accumulate};
@@ -87,7 +87,25 @@ void StageEmitter::emit_accumulate(ValueId term) {
   }
   instruction.reads = {obtain(term, target)};
   instruction.writes = {sum_slot(sum)};
-  push(std::move(instruction));
+  const Instruction& before = segment_->instructions.back();
+  const bool scatters = before.opcode == Opcode::collective && before.writes == instruction.reads &&
+                        before.collective == CollectiveKind::reduce_scatter;
+  if (scatters && l_.plan.prefetch > 0) {
+    scattered_.push_back({.layer = layer, .accumulate = std::move(instruction)});
+  } else {
+    push(std::move(instruction));
+  }
+}
+
+// Adds up what was scattered by layers other than these two.
+void StageEmitter::add_scattered(std::string_view layer, std::string_view before) {
+  std::erase_if(scattered_, [&](Scattered& s) {
+    const bool due = s.layer != layer && s.layer != before;
+    if (due) {
+      push(std::move(s.accumulate));
+    }
+    return due;
+  });
 }
 
 SlotId StageEmitter::sum_slot(ValueId sum) {
@@ -105,18 +123,27 @@ void StageEmitter::emit_forward(int chunk) {
     const Node& node = l_.graph.nodes[n];
     if (node.role == Role::forward && l_.stage_of[n] == plan_stage() && !is_accumulate(node)) {
       emit_node(static_cast<NodeId>(n));
-      emit_terms(node);
+      emit_terms(node, layer_of(node.name));
     }
   }
 }
 
 void StageEmitter::emit_gradients(bool (*wanted)(const Lowering&, NodeId)) {
+  std::string_view layer;
+  std::string_view before;
   for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
     if (l_.stage_of[n] == plan_stage() && wanted(l_, static_cast<NodeId>(n))) {
+      const std::string_view own = layer_of(l_.graph.nodes[n].name);
+      if (own != layer) {
+        before = layer;
+        layer = own;
+        add_scattered(layer, before);
+      }
       emit_node(static_cast<NodeId>(n));
-      emit_terms(l_.graph.nodes[n]);
+      emit_terms(l_.graph.nodes[n], layer);
     }
   }
+  add_scattered({}, {});
 }
 
 void StageEmitter::emit_backward(int chunk, bool weights) {

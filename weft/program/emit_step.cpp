@@ -21,8 +21,8 @@ SlotId StageEmitter::synchronised(ValueId sum) {
   const SlotId slot = convert(sums_.at(sum), target);
   for (std::size_t i = first; i < segment_->instructions.size(); ++i) {
     Instruction& instruction = segment_->instructions[i];
-    instruction.moved = instruction.opcode == Opcode::collective &&
-                        instruction.collective == CollectiveKind::all_reduce;
+    instruction.moved = instruction.opcode == Opcode::collective && !backward_waits_ &&
+                        (instruction.collective == CollectiveKind::all_reduce || i == first);
   }
   if (slot == sums_.at(sum)) {
     remember(sum, slot);
@@ -61,8 +61,25 @@ void StageEmitter::gather_sums(ValueId sum) {
   }
 }
 
+// Whether backward waits for collectives of its own: of values and their gradients, not of
+// parameters and not of gradients that are added up.
+bool StageEmitter::backward_waits() const {
+  const auto waited_for = [&](const Instruction& i) {
+    const ValueId value = i.writes.empty() ? -1 : stage_.slots[i.writes[0]].value;
+    return i.opcode == Opcode::collective && value >= 0 &&
+           l_.graph.values[value].kind == ValueKind::result && l_.accumulated_by[value] < 0;
+  };
+  return std::ranges::any_of(stage_.segments, [&](const Segment& segment) {
+    return (segment.phase == Phase::backward || segment.phase == Phase::weight) &&
+           std::ranges::any_of(segment.instructions, waited_for);
+  });
+}
+
+// Gradients are reduced beside the last backward pass, except where that pass waits for collectives
+// of its own: these would stand behind the reductions, and all earlier stages wait with it.
 void StageEmitter::emit_sync() {
   begin(Phase::sync);
+  backward_waits_ = backward_waits();
   std::vector<ValueId> tied;
   for (const Node& node : l_.graph.nodes) {
     if (!is_accumulate(node) || !l_.sums[node.outputs[0]].contains(index_)) {

@@ -53,8 +53,9 @@ class StageEmitter {
 
   // emit_micro_batch.cpp
   void emit_node(NodeId n);
-  void emit_terms(const Node& node);
-  void emit_accumulate(ValueId term);
+  void emit_terms(const Node& node, std::string_view layer);
+  void emit_accumulate(ValueId term, std::string_view layer);
+  void add_scattered(std::string_view layer, std::string_view before);
   void emit_gradients(bool (*wanted)(const Lowering&, NodeId));
   void receive_for_weights();
   void find_recomputed();
@@ -66,6 +67,7 @@ class StageEmitter {
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
   SlotId synchronised(ValueId sum);
+  [[nodiscard]] bool backward_waits() const;
   void gather_sums(ValueId sum);
   void emit_update_node(NodeId n);
   [[nodiscard]] Placements update_placements(ValueId value) const;
@@ -85,7 +87,15 @@ class StageEmitter {
   std::map<ValueId, SlotId> sums_;                     // accumulators
   std::set<SlotId> gathered_;                          // made by an all-gather
   std::vector<bool> recomputed_;                       // by value: backward makes it again
-  std::size_t recvs_ = 0;                              // receives stand at the start of the segment
+  /// Additions of gradients that are being scattered: they wait until the layer behind them is
+  /// done, so that it runs meanwhile.
+  struct Scattered {
+    std::string_view layer;
+    Instruction accumulate;
+  };
+  std::vector<Scattered> scattered_;
+  bool backward_waits_ = false;
+  std::size_t recvs_ = 0;  // receives stand at the start of the segment
 };
 
 }  // namespace weft

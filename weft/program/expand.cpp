@@ -57,7 +57,7 @@ std::vector<IssuedInstruction> expand(const StageProgram& stage) {
       } else if (i.moved && i.opcode == Opcode::recv && e > 0) {
         key = 2 * entries[e - 1].first - 1;
       } else if (i.moved && i.opcode == Opcode::free && e + 1 < entries.size()) {
-        key = 2 * entries[e + 1].last + 1;
+        key = 2 * entries[std::min(e + stage.send_slack, entries.size() - 1)].last + 1;
       }
       for (const SlotId slot : i.writes) {
         if (stage.slots[storage_of(stage, slot)].lifetime == Lifetime::step) {

@@ -25,6 +25,7 @@ constexpr Pass kPasses[] = {
     {"insert_waits", insert_waits},          // before the first use of what a collective writes
     {"insert_frees", insert_frees},          // behind the last use of every storage
     {"schedule_stages", schedule_stages},    // the order of micro-batches
+    {"space_sends", space_sends},            // when what was sent is given back
 };
 
 }  // namespace
@@ -43,7 +44,7 @@ Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Pr
   l.mesh_of.resize(plan.stages.size());
   for (std::size_t m = 0; m < l.meshes.size(); ++m) {
     l.program.stages.push_back(
-        {.mesh = l.meshes[m].mesh, .slots = {}, .segments = {}, .schedule = {}});
+        {.mesh = l.meshes[m].mesh, .slots = {}, .segments = {}, .schedule = {}, .send_slack = 1});
     for (const int stage : l.meshes[m].stages) {
       l.mesh_of[stage] = static_cast<int>(m);
     }

@@ -84,5 +84,6 @@ void overwrite_inputs(Lowering& l);
 void insert_waits(Lowering& l);
 void insert_frees(Lowering& l);
 void schedule_stages(Lowering& l);
+void space_sends(Lowering& l);
 
 }  // namespace weft

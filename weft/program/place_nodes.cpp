@@ -72,8 +72,19 @@ Placements tied(Placements placements) {
   return placements;
 }
 
-// What is known of where a node's input lies; empty: anywhere.
-Placements known(const Lowering& l, ValueId value, int stage) {
+// Where a node's input lies, as far as it is known; empty: anywhere. A gradient node finds the
+// inputs of its forward node as that one needed them, and the gradients of its outputs as it gave
+// them, a partial sum whole: so the products of a backward pass are split as those of the forward
+// pass are, also where the values lie in parts in between (sequence parallelism) and are gathered
+// again.
+Placements known(const Lowering& l, const Node& node, ValueId value, int stage) {
+  if (node.forward >= 0 && l.graph.values[value].kind == ValueKind::result) {
+    const Node& forward = l.graph.nodes[node.forward];
+    const auto input = std::ranges::find(forward.inputs, value);
+    if (input != forward.inputs.end()) {
+      return l.placement[node.forward].inputs[input - forward.inputs.begin()];
+    }
+  }
   const Value& v = l.graph.values[value];
   if (v.kind == ValueKind::parameter) {
     const auto it = l.home[value].find(l.mesh_of[stage]);
@@ -84,7 +95,8 @@ Placements known(const Lowering& l, ValueId value, int stage) {
   }
   if (v.of >= 0 && l.graph.values[v.of].kind == ValueKind::result &&
       stage_of_value(l, v.of) == stage) {
-    return tied(l.settled[v.of]);
+    const bool own = node.forward >= 0 && node.forward == l.graph.values[v.of].producer;
+    return tied(own ? l.produced[v.of] : l.settled[v.of]);
   }
   return stage_of_value(l, value) == stage ? l.settled[value] : arriving(l, value, stage);
 }
@@ -111,7 +123,7 @@ Splits choose(const Lowering& l, const Node& node, const Factors& factors, int s
   std::vector<Placements> inputs;
   for (const ValueId v : node.inputs) {
     types.push_back(l.graph.values[v].type);
-    inputs.push_back(known(l, v, stage));
+    inputs.push_back(known(l, node, v, stage));
   }
   Splits splits = follow(factors, plan.mesh, types, inputs);
   keep_rings(l, node, factors, splits);

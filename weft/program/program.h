@@ -67,8 +67,8 @@ struct Instruction {
   /// partial sum). The others begin with zeros if they come first.
   std::vector<int> only_first_on = {};
   /// collective: starts as soon as its inputs are final, not only when the schedule reaches its
-  /// segment. recv: starts one schedule entry ahead. free: runs at the end of the next schedule
-  /// entry, when what it waits for has long been sent.
+  /// segment. recv: starts one schedule entry ahead. free: runs `send_slack` schedule entries
+  /// later, when what it waits for has long been sent.
   bool moved = false;
 };
 
@@ -110,6 +110,7 @@ struct StageProgram {
   /// forward of all chunks, backward and weight in reverse, then what runs once a step.
   std::vector<Segment> segments;
   std::vector<ScheduleEntry> schedule;
+  int send_slack = 1;  // what was sent is given back so many schedule entries later
 };
 
 struct Program {

@@ -36,15 +36,6 @@ Mesh stage_mesh(const Recipe& recipe, int stage) {
   return mesh;
 }
 
-// As even as possible, larger ones first.
-std::vector<std::int64_t> micro_batch_sizes(std::int64_t batch, int count) {
-  std::vector<std::int64_t> sizes(count, batch / count);
-  for (std::int64_t i = 0; i < batch % count; ++i) {
-    ++sizes[i];
-  }
-  return sizes;
-}
-
 std::string obstacle(const Recipe& recipe, const Task& task, std::size_t layer_count) {
   const auto devices = static_cast<std::int64_t>(task.cluster.devices.size());
   const std::int64_t needed = std::int64_t{recipe.dp} * recipe.cp * recipe.tp * recipe.pp;
@@ -175,6 +166,14 @@ void recompute_cheap_nodes(const Graph& forward, const OpTable& ops,
 }
 
 }  // namespace
+
+std::vector<std::int64_t> micro_batch_sizes(std::int64_t batch, int count) {
+  std::vector<std::int64_t> sizes(count, batch / count);
+  for (std::int64_t i = 0; i < batch % count; ++i) {
+    ++sizes[i];
+  }
+  return sizes;
+}
 
 RecipePlan recipe_plan(const Recipe& recipe, const Task& task, const Graph& forward,
                        const OpTable& ops) {

@@ -49,6 +49,9 @@ struct Recipe {
 /// "DP", "ZeRO-3", "TP", "1F1B", "DP+TP+PP", as people call it.
 [[nodiscard]] std::string recipe_name(const Recipe& recipe);
 
+/// As even as possible, larger ones first.
+[[nodiscard]] std::vector<std::int64_t> micro_batch_sizes(std::int64_t batch, int count);
+
 /// The plan of a recipe, or the reason why there is none (degrees that do not divide heads,
 /// devices, …). Devices: pipeline stages across hosts first, then dp, ep, cp, and tp inside
 /// (neighbours).

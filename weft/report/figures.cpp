@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "weft/base/units.h"
 #include "weft/plan/ranges.h"
@@ -52,6 +53,46 @@ DeviceId scarcest(const Candidate& c) {
   return worst;
 }
 
+// What the devices of an axis share, as people call it. Recipes name their axes so; of a searched
+// plan it is what the nodes split there: features or heads (TP), also with the sequence elsewhere
+// (SP), the sequence alone (CP), experts (EP), the batch (DP).
+std::string axis_strategy(const StagePlan& stage, const Axis& axis) {
+  std::string name = axis.name;
+  if (name == "tp") {
+    std::set<char> letters;
+    bool whole = false;  // some node computes the same everywhere
+    for (const NodeRule& rule : stage.nodes) {
+      const auto split = rule.split.find(axis.name);
+      whole |= split == rule.split.end();
+      if (split != rule.split.end()) {
+        letters.insert(split->second.front());
+      }
+    }
+    const bool features = letters.contains('n') || letters.contains('k') || letters.contains('o');
+    const bool tokens = letters.contains('s');
+    name = features                          ? (tokens ? "tp+sp" : "tp")
+           : tokens                          ? "cp"
+           : letters.contains('e')           ? "ep"
+           : letters.contains('b') && !whole ? "dp"
+                                             : "tp";
+  }
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return fmt::format("{} {}", name, axis.size);
+}
+
+// How much of the gap is spent on kernels beyond the bound (recomputation, kernels too small to be
+// fast, work that several devices repeat), and how much on waiting (the pipeline's ends,
+// communication).
+struct GapParts {
+  double kernels = 0;
+  double waiting = 0;
+};
+GapParts gap_parts(const Candidate& c, double bound_s) {
+  const double busiest = c.stage_share.empty() ? 1 : *std::ranges::max_element(c.stage_share);
+  const double kernels_s = std::clamp(busiest * c.step_s, std::min(bound_s, c.step_s), c.step_s);
+  return {.kernels = (kernels_s - bound_s) / bound_s, .waiting = (c.step_s - kernels_s) / bound_s};
+}
+
 std::string label(const Candidate& c) {
   return c.recipe.empty() ? c.name : c.recipe;
 }
@@ -72,9 +113,7 @@ std::string lack_text(const Candidate& c) {
 std::string strategy_name(const StagePlan& stage) {
   std::vector<std::string> degrees;
   for (const Axis& axis : stage.mesh.axes) {
-    std::string name = axis.name;
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-    degrees.push_back(fmt::format("{} {}", name, axis.size));
+    degrees.push_back(axis_strategy(stage, axis));
   }
   std::string text = degrees.empty() ? "one device" : fmt::format("{}", fmt::join(degrees, " x "));
   for (const auto& [mode, name] :
@@ -85,7 +124,15 @@ std::string strategy_name(const StagePlan& stage) {
     });
     text += used ? fmt::format(", {}", name) : "";
   }
-  return text + (stage.recompute.empty() ? "" : ", recompute");
+  if (stage.recompute.empty()) {
+    return text;
+  }
+  const auto layers = std::ranges::count_if(stage.recompute, [&](const std::string& name) {
+    return std::ranges::find(stage.layers, name) != stage.layers.end();
+  });
+  return layers > 0 && layers < std::ssize(stage.layers)
+             ? fmt::format("{}, recompute {} layers", text, layers)
+             : text + ", recompute";
 }
 
 nlohmann::ordered_json figures_json(const Candidate& c, const Figures& figures) {
@@ -105,6 +152,8 @@ nlohmann::ordered_json figures_json(const Candidate& c, const Figures& figures) 
           {"tokens_per_second", tokens_in_step(c.plan) / c.step_s},
           {"bound_seconds", figures.bound_s},
           {"gap", c.step_s / figures.bound_s - 1},
+          {"gap_kernels", gap_parts(c, figures.bound_s).kernels},
+          {"gap_waiting", gap_parts(c, figures.bound_s).waiting},
           {"exact", figures.exact},
           {"search_seconds", figures.search_s},
           {"peak_memory_bytes", c.peak_memory_bytes},
@@ -141,8 +190,16 @@ std::string plan_text(const Candidate& c, const Figures& figures) {
   if (c.plan.sequence > 0) {
     text += fmt::format(", {:.4g} tokens/s", tokens_in_step(c.plan) / c.step_s);
   }
-  text += fmt::format("; bound {} (work / peak), gap {:.0f} %\n", format_seconds(figures.bound_s),
-                      100 * (c.step_s / figures.bound_s - 1));
+  const double gap = c.step_s / figures.bound_s - 1;
+  text += fmt::format("; bound {}{}, gap {:.1f} %", format_seconds(figures.bound_s),
+                      figures.search_s > 0 ? "" : " (work / peak)", 100 * gap);
+  if (figures.exact) {
+    text += ": proved best\n";
+  } else {
+    const GapParts parts = gap_parts(c, figures.bound_s);
+    text += fmt::format(": {:.1f} % kernels, {:.1f} % waiting\n", 100 * parts.kernels,
+                        100 * parts.waiting);
+  }
   if (figures.search_s > 0) {
     text += fmt::format("found in {}: {}\n", format_seconds(figures.search_s), c.recipe);
   }
@@ -168,7 +225,7 @@ std::string compare_text(const std::vector<Candidate>& candidates, const Figures
                           c->fits ? "yes" : "no", c->recipe});
   }
   return format_table(table) +
-         fmt::format("\nbound {} (work / peak of all devices)\n", format_seconds(figures.bound_s));
+         fmt::format("\nbound {}: no plan is faster\n", format_seconds(figures.bound_s));
 }
 
 std::string nothing_fits_text(const Candidate& leanest) {

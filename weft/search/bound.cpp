@@ -1,10 +1,29 @@
+#include <algorithm>
 #include <limits>
+#include <map>
 
 #include "weft/cost/cost.h"
+#include "weft/graph/blocks.h"
 #include "weft/search/search.h"
 
-// Every plan runs each forward and gradient node on every sample of the batch at least once, on
-// some device, and no device does more than its peak. Recomputation and the update only add to it.
+// Two bounds on the step of every program, whatever it overlaps and in which order it runs.
+//
+// work / peak: every plan runs each forward and gradient node on every sample of the batch at least
+// once, on some device, and no device does more than its peak. Recomputation and the update only
+// add to it.
+//
+// work at the best rate: kernels of a device run one after the other. However a node's work is cut
+// into micro-batches and parts, the parts' flops and bytes add up to at least those of the whole,
+// and no kernel is faster than the best rate of its class of ops on any of the devices. So with
+// w_n = the node's flops, or bytes, at that rate, and N devices,
+//
+//   step >= (sum over nodes of w_n) / N
+//
+// A kernel also takes a fixed time, so a node takes at least as long as one kernel for all of it:
+// t(a) + t(b) >= t(a + b). Where the cost model has measured tables, w_n is taken instead.
+//
+// over forward and gradient nodes for the whole batch and over the nodes of the update, each of
+// which runs for every part of every parameter at least once.
 
 namespace weft {
 
@@ -28,6 +47,31 @@ double work_bound_seconds(const Graph& training, std::int64_t batch, DType dtype
     peak += peak_flops(cluster.types[device.type], dtype);
   }
   return flops / peak;
+}
+
+double rate_bound_seconds(const Graph& training, std::int64_t batch, const OpTable& ops,
+                          const CostModel& cost) {
+  const Cluster& cluster = cost.cluster();
+  double sum = 0;
+  for (const Node& node : training.nodes) {
+    const OpDef& op = find_op(ops, node.op);
+    if (node.op == "accumulate" || gives_views(op, node.outputs.size())) {
+      continue;
+    }
+    OpCall call = call_of(training, node);
+    for (TensorTypes* types : {&call.inputs, &call.outputs}) {
+      for (TensorType& type : *types) {
+        type = bind(type, batch);
+      }
+    }
+    const KernelWork work = kernel_work(op, call);
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t type = 0; type < cluster.types.size(); ++type) {
+      least = std::min(least, cost.least_seconds(static_cast<int>(type), work));
+    }
+    sum += least;
+  }
+  return sum / static_cast<double>(cluster.devices.size());
 }
 
 }  // namespace weft

@@ -13,6 +13,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kRecipeOrigin = "recipe ";
+constexpr std::string_view kSearchOrigin = "search ";
 
 // How much of the step the busiest device of each stage computes.
 std::vector<double> stage_shares(const Plan& plan, const Timeline& timeline) {
@@ -48,6 +49,10 @@ Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTa
     candidate.recipe = plan.origin.substr(kRecipeOrigin.size());
     candidate.name = recipe_name(parse_recipe(candidate.recipe));
   }
+  if (plan.origin.starts_with(kSearchOrigin)) {
+    candidate.recipe = plan.origin.substr(kSearchOrigin.size());
+    candidate.name = "weft";
+  }
   candidate.step_s = timeline.step_s;
   candidate.peak_memory_bytes = timeline.peak_memory_bytes;
   candidate.stage_share = stage_shares(plan, timeline);
@@ -56,6 +61,15 @@ Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTa
                               candidate.peak_memory_bytes.end(),
                               [](std::int64_t most, std::int64_t peak) { return peak <= most; });
   return candidate;
+}
+
+std::optional<Candidate> evaluate_if_it_ends(const Plan& plan, const Graph& training,
+                                             const OpTable& ops, const CostModel& cost) {
+  try {
+    return evaluate_unchecked(plan, training, ops, cost);
+  } catch (const Deadlock&) {
+    return std::nullopt;
+  }
 }
 
 Candidate evaluate(const Plan& plan, const Graph& training, const OpTable& ops) {

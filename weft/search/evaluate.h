@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "weft/cost/cost.h"
@@ -12,5 +13,11 @@ void check_program(const Plan& plan, const Graph& training, const OpTable& ops);
 /// `evaluate` without `check_program`, with a cost model of the plan's cluster that is used again.
 [[nodiscard]] Candidate evaluate_unchecked(const Plan& plan, const Graph& training,
                                            const OpTable& ops, const CostModel& cost);
+
+/// The same; nothing for a plan whose stages would wait for each other. (A stage that runs far
+/// ahead may wait for room to send while the next one waits for what comes behind that.)
+[[nodiscard]] std::optional<Candidate> evaluate_if_it_ends(const Plan& plan, const Graph& training,
+                                                           const OpTable& ops,
+                                                           const CostModel& cost);
 
 }  // namespace weft

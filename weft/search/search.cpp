@@ -21,6 +21,9 @@ namespace weft {
 namespace {
 
 constexpr double kMargin = 0.3;
+constexpr double kKnownMargin = 0.15;  // where a plan is known
+constexpr double kLittleWork = 1e6;
+constexpr int kFewTried = 12;
 constexpr double kHopeless = 1.5;
 constexpr int kEnoughFitting = 24;
 constexpr int kEnoughTried = 64;
@@ -57,9 +60,14 @@ bool better(const Candidate& a, const Candidate& b) {
 
 class Search {
  public:
-  Search(const Task& task, const Graph& training, const OpTable& ops,
+  Search(const Task& task, const Graph& training, const OpTable& ops, const RecipeEffort& how,
          const std::function<void(double)>& progress)
-      : task_(task), training_(training), ops_(ops), cost_(task.cluster), progress_(progress) {}
+      : task_(task),
+        training_(training),
+        ops_(ops),
+        how_(how),
+        cost_(task.cluster),
+        progress_(progress) {}
 
   SearchResult run() {
     estimate_all();
@@ -72,8 +80,10 @@ class Search {
       return a.estimate.memory_share < b.estimate.memory_share;
     });
     try_fastest();
-    try_every_name();
-    if (!anything_fits()) {
+    if (how_.every_kind) {
+      try_every_name();
+    }
+    if (!anything_fits() && how_.known_s < 0) {
       try_smallest();
     }
     return collect();
@@ -84,6 +94,9 @@ class Search {
     Estimator estimator(task_, training_, ops_, cost_);
     const std::vector<Recipe> recipes = all_recipes(task_, training_);
     for (std::size_t i = 0; i < recipes.size(); ++i) {
+      if (!is_allowed(recipes[i], how_.limits)) {
+        continue;
+      }
       const Estimate estimate = estimator(recipes[i]);
       if (estimate.possible) {
         guesses_.push_back({static_cast<int>(i), recipes[i], estimate});
@@ -94,18 +107,21 @@ class Search {
   }
 
   void try_fastest() {
-    const bool few = guesses_.size() <= kFewRecipes;
+    const bool known = how_.known_s >= 0;
+    const bool few = !known && guesses_.size() <= kFewRecipes;
+    const int most = known ? kFewTried : kEnoughTried;
+    const double margin = known ? kKnownMargin : kMargin;
     int fitting = 0;
     int simulated = 0;
     double work = 0;
-    double best_s = -1;
+    double best_s = how_.known_s;
     for (const Guess& guess : by_time_) {
       if (!few && guess.estimate.memory_share > kHopeless) {
         continue;
       }
-      const bool hopeless = best_s >= 0 && guess.estimate.step_s * (1 - kMargin) >= best_s;
-      const bool enough =
-          fitting >= kEnoughFitting || simulated >= kEnoughTried || work >= kEnoughWork;
+      const bool hopeless = best_s >= 0 && guess.estimate.step_s * (1 - margin) >= best_s;
+      const bool enough = fitting >= kEnoughFitting || simulated >= most ||
+                          work >= (known ? kLittleWork : kEnoughWork);
       if (!few && (hopeless || enough)) {
         break;
       }
@@ -171,7 +187,7 @@ class Search {
     }
   }
 
-  // nullptr if the recipe cannot be a plan.
+  // nullptr if the recipe cannot be a plan that ends.
   const Candidate* simulate_once(const Guess& guess) {
     const auto known = candidates_.find(guess.index);
     if (known != candidates_.end()) {
@@ -182,8 +198,11 @@ class Search {
       return nullptr;
     }
     ++result_.simulated;
-    return &candidates_.emplace(guess.index, evaluate_unchecked(*made.plan, training_, ops_, cost_))
-                .first->second;
+    std::optional<Candidate> candidate = evaluate_if_it_ends(*made.plan, training_, ops_, cost_);
+    if (!candidate) {
+      return nullptr;
+    }
+    return &candidates_.emplace(guess.index, std::move(*candidate)).first->second;
   }
 
   [[nodiscard]] bool anything_fits() const {
@@ -213,7 +232,7 @@ class Search {
       check_program(best->plan, training_, ops_);
       (best->fits ? result_.best : result_.nearest) = *best;
     }
-    result_.bound_s = work_bound_seconds(training_, task_.batch, task_.dtype, task_.cluster, ops_);
+    result_.bound_s = rate_bound_seconds(training_, task_.batch, ops_, cost_);
     report(1);
     return std::move(result_);
   }
@@ -227,6 +246,7 @@ class Search {
   const Task& task_;
   const Graph& training_;
   const OpTable& ops_;
+  const RecipeEffort& how_;
   CostModel cost_;
   const std::function<void(double)>& progress_;
   std::vector<Guess> guesses_;  // in the order of all_recipes
@@ -239,11 +259,11 @@ class Search {
 }  // namespace
 
 SearchResult search_recipes(const Task& task, const Graph& training, const OpTable& ops,
-                            const std::function<void(double)>& progress) {
+                            const RecipeEffort& how, const std::function<void(double)>& progress) {
   const bool has_gradients = std::any_of(training.nodes.begin(), training.nodes.end(),
                                          [](const Node& n) { return n.role == Role::update; });
   WEFT_CHECK(has_gradients);  // the training graph, not the forward graph
-  return Search(task, training, ops, progress).run();
+  return Search(task, training, ops, how, progress).run();
 }
 
 }  // namespace weft

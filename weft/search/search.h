@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/cost/cost.h"
 #include "weft/recipes/recipes.h"
 #include "weft/timeline/timeline.h"
 
@@ -28,17 +29,58 @@ struct SearchResult {
   std::optional<Candidate> best;     // empty if nothing fits
   std::vector<Candidate> by_name;    // the best of each kind of recipe, fitting or not
   std::optional<Candidate> nearest;  // if nothing fits: the one that needs the least memory
-  double bound_s = 0;                // work / peak: no plan is faster
+  double bound_s = 0;                // no plan is faster
   int tried = 0;
   int simulated = 0;
+  std::vector<std::string> log = {};  // what was tried and what was not, if wanted
+};
+
+/// What the user wants of the plan, whatever the search thinks of it. 0 or empty: anything goes.
+struct PlanLimits {
+  int dp = 0;
+  int tp = 0;
+  int pp = 0;
+  int micro_batches = 0;
+  int most_micro_batches = 0;
+  int zero = -1;               // -1: any
+  std::string recompute = {};  // none | block
+  std::string schedule = {};
+  /// dp, tp, pp, zero1, zero2, zero3, recompute, or the name of a schedule.
+  std::vector<std::string> forbidden = {};
+  bool log = false;  // keep a line for everything that is tried
+};
+
+/// Reads `tp=8,zero=1` and `pp,zero3` as the command line has them. Throws Error{input} that names
+/// what is not understood.
+void fix_limits(const std::string& text, PlanLimits& limits);
+void forbid_limits(const std::string& text, PlanLimits& limits);
+/// Whether a recipe is as the limits want it.
+[[nodiscard]] bool is_allowed(const Recipe& recipe, const PlanLimits& limits);
+
+/// The fastest plan that fits: what the block kernel and the stage search find (search_plans.h),
+/// and recipes that may be faster still, all judged by the simulator. `progress` gets a share in
+/// [0, 1]. `training` is the training graph.
+[[nodiscard]] SearchResult search_all(const Task& task, const Graph& training, const OpTable& ops,
+                                      const PlanLimits& limits,
+                                      const std::function<void(double)>& progress);
+
+/// How much of the recipes to look at.
+struct RecipeEffort {
+  PlanLimits limits = {};
+  double known_s = -1;     // a plan this fast is known; less than 0: none
+  bool every_kind = true;  // at least one of each kind is simulated
 };
 
 /// The best recipe over all degrees and micro-batch counts. Estimates first, simulates the most
-/// promising ones; ties go to the recipe that comes first in `all_recipes`. `progress` gets a share
-/// in [0, 1]. `training` is the training graph; its forward nodes are what the recipes look at.
+/// promising ones; ties go to the recipe that comes first in `all_recipes`. `training` is the
+/// training graph; its forward nodes are what the recipes look at.
 [[nodiscard]] SearchResult search_recipes(const Task& task, const Graph& training,
-                                          const OpTable& ops,
+                                          const OpTable& ops, const RecipeEffort& how,
                                           const std::function<void(double)>& progress);
+
+/// The whole step's work at the best rates of the devices: no program is faster.
+[[nodiscard]] double rate_bound_seconds(const Graph& training, std::int64_t batch,
+                                        const OpTable& ops, const CostModel& cost);
 
 /// Flops of the whole step at the peak of all devices together.
 [[nodiscard]] double work_bound_seconds(const Graph& training, std::int64_t batch, DType dtype,

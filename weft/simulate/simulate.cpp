@@ -34,7 +34,7 @@ namespace {
       text += fmt::format(", micro-batch {}", at.micro_batch);
     }
   }
-  throw Error(Blame::bug, text);
+  throw Deadlock(text);
 }
 
 // Memory of a device at points in time: it changes when instructions are issued.

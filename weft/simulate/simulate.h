@@ -1,5 +1,6 @@
 #pragma once
 
+#include "weft/base/error.h"
 #include "weft/cost/cost.h"
 #include "weft/program/program.h"
 #include "weft/timeline/timeline.h"
@@ -11,8 +12,15 @@ struct SimulateOptions {
   bool fold = true;     // false: play every device, for tests of folding
 };
 
-/// Runs one step of the program in simulated time. Stages whose devices all have the same local
-/// shapes are folded to one device, whose events stand for all of them. Deterministic.
+/// Stages wait for each other: the step of the program does not end.
+class Deadlock : public Error {
+ public:
+  explicit Deadlock(const std::string& message) : Error(Blame::bug, message) {}
+};
+
+/// Runs one step of the program in simulated time. Throws Deadlock. Stages whose devices all have
+/// the same local shapes are folded to one device, whose events stand for all of them.
+/// Deterministic.
 [[nodiscard]] Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops,
                                 const CostModel& cost, const SimulateOptions& options = {});
 

@@ -1,0 +1,292 @@
+// The planner's search against the simulator: what its tables estimate, what its plans are, and
+// that none of them beats the bound.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "weft/autodiff/differentiate.h"
+#include "weft/cost/cost.h"
+#include "weft/frontend/model.h"
+#include "weft/program/check.h"
+#include "weft/program/lower.h"
+#include "weft/search/evaluate.h"
+#include "weft/search/search_plans.h"
+#include "weft/search/stage_plan.h"
+#include "weft/solver/pipeline_order.h"
+
+namespace weft {
+namespace {
+
+struct Problem {
+  OpTable ops = builtin_ops();
+  Task task;
+  Graph training;
+};
+
+Problem problem(const std::string& model, const std::string& cluster, std::int64_t batch,
+                std::int64_t memory_bytes = std::int64_t{64} << 30) {
+  Problem p;
+  const Model loaded = load_model(model, {.dtype = DType::bf16}, p.ops);
+  p.task.model.description = loaded.description;
+  p.task.cluster = parse_cluster(cluster);
+  p.task.batch = batch;
+  p.task.sequence = loaded.sequence;
+  p.task.dtype = DType::bf16;
+  p.task.memory_budget_bytes.assign(p.task.cluster.devices.size(), memory_bytes);
+  p.training = training_graph(loaded.forward, p.task.optimizer, p.ops);
+  return p;
+}
+
+constexpr const char* kGpt = "gpt:layers=4,hidden=512,heads=8,vocab=1024,seq=256";
+
+Mesh mesh_of(const std::vector<Axis>& axes) {
+  Mesh mesh{.devices = {}, .axes = axes};
+  int devices = 1;
+  for (const Axis& axis : axes) {
+    devices *= axis.size;
+  }
+  for (int d = 0; d < devices; ++d) {
+    mesh.devices.push_back(d);
+  }
+  return mesh;
+}
+
+// A plan of one stage as a table answers it, and what the table says of it.
+struct OneStage {
+  Plan plan;
+  StageCost cost;
+};
+
+OneStage one_stage(const Problem& p, BlockModel& model, const std::vector<Axis>& axes,
+                   int data_axes, int micro_batches, double bytes) {
+  StageTable table(model,
+                   {.mesh = mesh_of(axes),
+                    .data_axes = data_axes,
+                    .samples = p.task.batch / micro_batches,
+                    .several = micro_batches > 1},
+                   micro_batches);
+  table.find_menus();
+  const StageQuestion question{.first = 0,
+                               .end = static_cast<int>(model.chain.layers.size()),
+                               .in_flight = 1,
+                               .bytes = bytes};
+  const StageAnswer answer = table.stage(question);
+  OneStage result;
+  if (answer.boundary < 0) {
+    return result;
+  }
+  result.cost = answer.cost;
+  result.plan = Plan{.origin = "search",
+                     .model = p.task.model,
+                     .cluster = p.task.cluster,
+                     .batch = p.task.batch,
+                     .sequence = p.task.sequence,
+                     .dtype = p.task.dtype,
+                     .optimizer = p.task.optimizer,
+                     .seed = 0,
+                     .memory_budget_bytes = p.task.memory_budget_bytes,
+                     .micro_batches = micro_batch_sizes(p.task.batch, micro_batches),
+                     .schedule = "1f1b",
+                     .order = {},
+                     .stages = {stage_plan(model, table, question, answer, mesh_of(axes))}};
+  return result;
+}
+
+struct Shape {
+  std::vector<Axis> axes;
+  int data_axes = 0;
+};
+
+class StageTables : public testing::TestWithParam<const char*> {};
+
+// The kernels of a device take what the tables say, whatever the splits: the same calls on the same
+// local types. What the tables do not know are slices and sums of a few gradients.
+TEST_P(StageTables, HaveTheSimulatorsKernels) {
+  Problem p = problem(GetParam(), "8xA100-80GB", 32);
+  p.task.cluster.types[0].issue_s = 0;
+  p.task.cluster.types[0].update_issue_s = 0;
+  p.task.cluster.types[0].compute_slowdown = 1;
+  const CostModel cost(p.task.cluster);
+  BlockModel model(p.training, p.ops, cost);
+  const Shape shapes[] = {{{}, 0},
+                          {{{"dp", 2}}, 1},
+                          {{{"tp", 2}}, 0},
+                          {{{"tp", 4}}, 0},
+                          {{{"dp", 2}, {"tp", 2}}, 1},
+                          {{{"dp", 2}, {"tp", 4}}, 0}};
+  for (const Shape& shape : shapes) {
+    SCOPED_TRACE(fmt::format("{} axes, {} of data", shape.axes.size(), shape.data_axes));
+    const OneStage one = one_stage(p, model, shape.axes, shape.data_axes, 1, 1e15);
+    ASSERT_FALSE(one.plan.stages.empty());
+    EXPECT_TRUE(violations(one.plan, p.training).empty());
+    check_program(one.plan, p.training, p.ops);
+    const Candidate judged = evaluate_unchecked(one.plan, p.training, p.ops, cost);
+    const double guessed =
+        one.cost.forward_s + one.cost.backward_s + one.cost.weight_s - one.cost.wait_s;
+    const double kernels = judged.stage_share[0] * judged.step_s;
+    EXPECT_LT(guessed, 1.02 * kernels);
+    EXPECT_GT(guessed + one.cost.step_s, 0.7 * kernels);
+    EXPECT_GE(judged.step_s * 1.0001, rate_bound_seconds(p.training, p.task.batch, p.ops, cost));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, StageTables,
+    testing::Values(kGpt, "llama:layers=2,hidden=512,heads=8,ffn=1408,vocab=1024,seq=256",
+                    "gpt:layers=2,hidden=256,heads=4,vocab=512,seq=128,experts=4,capacity=2",
+                    "t5:layers=2,hidden=256,heads=4,ffn=512,vocab=512,seq=64",
+                    "resnet:depths=1/1/1/1,sizes=64/128/256/512,block=basic,image=64",
+                    "swin:image=56,embed=32,depths=1/1,heads=2/4,window=7",
+                    "unet:sizes=32/64,image=32"));
+
+TEST(StageTable, MoreMemoryIsNeverSlower) {
+  const Problem p = problem(kGpt, "8xA100-80GB", 32);
+  const CostModel cost(p.task.cluster);
+  BlockModel model(p.training, p.ops, cost);
+  StageTable table(model, {.mesh = mesh_of({{"dp", 4}}), .data_axes = 1, .samples = 8}, 4);
+  table.find_menus();
+  const int layers = static_cast<int>(model.chain.layers.size());
+  double before = std::numeric_limits<double>::infinity();
+  int fits = 0;
+  for (double bytes = 1e6; bytes < 4e9; bytes *= 1.3) {
+    const double seconds =
+        table.seconds({.first = 0, .end = layers, .in_flight = 2, .bytes = bytes});
+    EXPECT_LE(seconds, before * (1 + 1e-9)) << bytes;
+    before = seconds;
+    fits += seconds < std::numeric_limits<double>::infinity() ? 1 : 0;
+  }
+  EXPECT_GT(fits, 3);
+}
+
+TEST(BlockChain, KnowsLayersBoundariesAndSharedParameters) {
+  const Problem p = problem(kGpt, "1xA100-80GB", 4);
+  const BlockChain chain = block_chain(p.training, p.ops);
+  ASSERT_EQ(chain.layers.size(), 6U);
+  EXPECT_EQ(chain.classes.size(), 3U);
+  EXPECT_EQ(chain.class_of, (std::vector<int>{0, 1, 1, 1, 1, 2}));
+  EXPECT_EQ(chain.classes[0].entry, -1);
+  EXPECT_EQ(p.training.values[chain.classes[1].entry].name, "embed/wpe");
+  EXPECT_EQ(p.training.values[chain.classes[1].exit].name, "h.0/mlp/residual");
+  ASSERT_EQ(chain.shared.size(), 1U);
+  EXPECT_EQ(p.training.values[chain.shared[0]].name, "embed/wte.weight");
+  EXPECT_EQ(chain.shared_first[0], 0);
+}
+
+struct SearchCase {
+  const char* model;
+  const char* cluster;
+  int batch;
+  std::int64_t memory;
+};
+
+class PlanSearch : public testing::TestWithParam<SearchCase> {};
+
+// The answer is at most as slow as every recipe, fits, and is not below the bound.
+TEST_P(PlanSearch, IsNeverWorseThanARecipe) {
+  const SearchCase& c = GetParam();
+  const Problem p = problem(c.model, c.cluster, c.batch, c.memory);
+  const SearchResult all = search_all(p.task, p.training, p.ops, {}, {});
+  const SearchResult recipes = search_recipes(p.task, p.training, p.ops, {}, {});
+  ASSERT_TRUE(all.best.has_value());
+  EXPECT_TRUE(all.best->fits);
+  if (recipes.best) {
+    EXPECT_LE(all.best->step_s, recipes.best->step_s * (1 + 1e-9)) << recipes.best->recipe;
+  }
+  EXPECT_GE(all.best->step_s, all.bound_s);
+  for (const Candidate& candidate : recipes.by_name) {
+    EXPECT_GE(candidate.step_s, all.bound_s) << candidate.recipe;
+  }
+}
+
+TEST_P(PlanSearch, GivesTheSamePlanTwice) {
+  const SearchCase& c = GetParam();
+  const Problem p = problem(c.model, c.cluster, c.batch, c.memory);
+  const SearchResult a = search_all(p.task, p.training, p.ops, {}, {});
+  const SearchResult b = search_all(p.task, p.training, p.ops, {}, {});
+  ASSERT_TRUE(a.best && b.best);
+  EXPECT_EQ(format_plan(a.best->plan), format_plan(b.best->plan));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, PlanSearch,
+    testing::Values(SearchCase{kGpt, "4xA100-80GB", 16, std::int64_t{4} << 30},
+                    SearchCase{kGpt, "4xT4", 16, 220 << 20},
+                    SearchCase{kGpt, "2x2xT4", 12, 400 << 20},
+                    SearchCase{"resnet18", "4xV100-16GB", 64, std::int64_t{1} << 30},
+                    SearchCase{"bert:layers=4,hidden=256,heads=4,vocab=1024,seq=128", "6xT4", 24,
+                               300 << 20}));
+
+// An order that fills the pipeline as far as there is room: stages run ahead of each other, and
+// what they sent stays longer.
+TEST(Orders, ThatRunFarAheadEnd) {
+  const Problem p = problem(kGpt, "4xT4", 16);
+  const RecipePlan made =
+      recipe_plan(parse_recipe("pp=4,micro-batches=8"), p.task, p.training, p.ops);
+  ASSERT_TRUE(made.plan.has_value());
+  const PipelineTimes times{.forward_s = {1, 1, 1, 1},
+                            .backward_s = {1, 1, 1, 1},
+                            .weight_s = {1, 1, 1, 1},
+                            .send_s = {0.1, 0.1, 0.1},
+                            .micro_batches = 8,
+                            .most_in_flight = {8, 8, 8, 8}};
+  Plan plan = *made.plan;
+  const double usual_s = evaluate(plan, p.training, p.ops).step_s;
+  plan.schedule = "listed";
+  for (const std::vector<PipelineTask>& stage : best_pipeline_order(times).order) {
+    std::vector<OrderEntry> entries;
+    for (const PipelineTask& task : stage) {
+      entries.push_back({.phase = task.phase, .micro_batch = task.micro_batch, .chunk = 0});
+    }
+    plan.order.push_back(format_order(entries));
+  }
+  EXPECT_LT(evaluate(plan, p.training, p.ops).step_s, usual_s);
+}
+
+TEST(PlanSearch, DoesWhatTheUserFixesAndForbids) {
+  const Problem p = problem(kGpt, "8xV100-16GB", 32, std::int64_t{2} << 30);
+  PlanLimits limits;
+  fix_limits("tp=2,pp=2", limits);
+  forbid_limits("zero2,zero3", limits);
+  limits.most_micro_batches = 4;
+  const SearchResult found = search_all(p.task, p.training, p.ops, limits, {});
+  ASSERT_TRUE(found.best.has_value());
+  const Plan& plan = found.best->plan;
+  EXPECT_EQ(plan.stages.size(), 2U);
+  EXPECT_LE(plan.micro_batches.size(), 4U);
+  for (const StagePlan& stage : plan.stages) {
+    const int tp = axis_index(stage.mesh, "tp");
+    ASSERT_GE(tp, 0);
+    EXPECT_EQ(stage.mesh.axes[tp].size, 2);
+    for (const WeightRule& rule : stage.weights) {
+      for (const auto& [axis, mode] : rule.modes) {
+        EXPECT_LE(static_cast<int>(mode), 1) << axis;
+      }
+    }
+  }
+  EXPECT_THROW(fix_limits("ep=2", limits), Error);
+  EXPECT_THROW(forbid_limits("nothing", limits), Error);
+}
+
+TEST(PlanSearch, MoreMemoryOrDevicesAreNotSlower) {
+  double before = std::numeric_limits<double>::infinity();
+  for (const std::int64_t memory : {250 << 20, 400 << 20, 800 << 20}) {
+    const Problem p = problem(kGpt, "4xT4", 16, memory);
+    const SearchResult found = search_all(p.task, p.training, p.ops, {}, {});
+    ASSERT_TRUE(found.best.has_value());
+    EXPECT_LE(found.best->step_s, before * 1.0001);
+    before = found.best->step_s;
+  }
+  before = std::numeric_limits<double>::infinity();
+  for (const char* cluster : {"1xT4", "2xT4", "4xT4", "6xT4"}) {
+    const Problem p = problem(kGpt, cluster, 24, std::int64_t{2} << 30);
+    const SearchResult found = search_all(p.task, p.training, p.ops, {}, {});
+    ASSERT_TRUE(found.best.has_value());
+    EXPECT_LE(found.best->step_s, before * 1.0001) << cluster;
+    before = found.best->step_s;
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,630 @@
+#include "weft/search/block_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "weft/base/error.h"
+
+// The space and the costs of a block on a mesh.
+//
+// Variables:
+//   node n      its splits (block_options.h): how its inputs must lie (need), how its outputs lie
+//               and how the gradients of its inputs come out (grad)
+//   value v     with several readers: a placement that all of them start from, so that a gather or
+//               a reduction they share is paid once. Its gradient lies alike, or is a sum that is
+//               still to be made.
+//   entry, exit how the values between blocks lie; the same choices at both ends
+//   weights     of a node: for each axis replicate, zero1, zero2 or zero3
+//
+// With tied(P) = R and tied(x) = x otherwise, an edge from a value that lies as `a` to a reader
+// costs
+//   forward     path(a → need)
+//   backward    path(grad → tied(a)), and the gathers of the forward path once more where a
+//               gradient node reads the value: gathered values are not kept
+// with path the steps of `reshard_path`, each a collective along its axis. A node costs its kernels
+// on local types; a host that issues kernels more slowly than the device runs them decides:
+// max(kernel, issue).
+//
+// A weight that an axis of n devices leaves whole, with a gradient of V bytes that is a partial
+// sum:
+//   replicate   all_reduce V beside the last backward pass
+//   zero1       reduce_scatter V beside it; parameters gathered behind the update
+//   zero2       reduce_scatter V in each micro-batch; parameters gathered behind the update
+//   zero3       gathers before forward and backward and reduce_scatter in each micro-batch
+// Memory: parameters / n with zero3, sums of gradients / n from zero2, states / n from zero1.
+
+namespace weft {
+namespace {
+
+// A value of the variable of a value: how it lies, and how its gradient does.
+struct Pair {
+  Placements lies;
+  Placements grad;
+  bool operator==(const Pair&) const = default;
+};
+
+// What several values of a variable have in common: their numbers are those of `pairs`.
+struct Classes {
+  std::vector<Pair> pairs;
+  std::vector<int> of;  // by value of the variable
+
+  void add(const Pair& pair) {
+    const auto found = std::ranges::find(pairs, pair);
+    of.push_back(static_cast<int>(found - pairs.begin()));
+    if (found == pairs.end()) {
+      pairs.push_back(pair);
+    }
+  }
+};
+
+struct Reader {
+  std::size_t node = 0;
+  std::size_t operand = 0;
+};
+
+class ProblemMaker {
+ public:
+  ProblemMaker(const BlockChain& chain, int block_class, const BlockPlace& place,
+               const Graph& graph, const OpTable& ops, const CostModel& cost, BlockOptions& options,
+               Conversions& conversions)
+      : chain_(chain),
+        block_(chain.classes[block_class]),
+        place_(place),
+        graph_(graph),
+        ops_(ops),
+        cost_(cost),
+        options_(options.options(block_class, place.mesh, place.data_axes)),
+        terms_(options.weights(block_class)),
+        conversions_(conversions),
+        collectives_(cost, place.mesh),
+        origin_(place.mesh.axes.size(), 0),
+        device_(place.mesh.devices.front()) {
+    const Cluster& cluster = cost.cluster();
+    const DeviceType& type = cluster.types[cluster.devices[device_].type];
+    issue_s_ = type.issue_s;
+    update_issue_s_ = type.update_issue_s.value_or(type.issue_s);
+  }
+
+  BlockProblem run() {
+    result_.choices.kinds = kCostKinds;
+    for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
+      add_node(n);
+    }
+    result_.weights.resize(block_.nodes.size());
+    for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
+      forbid_moves(n);
+      if (std::ranges::any_of(terms_[n], [&](const WeightTerm& term) { return is_own(term); })) {
+        add_weights(n);
+      }
+    }
+    add_boundaries();
+    for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
+      for (std::size_t o = 0; o < graph_.nodes[block_.nodes[n].node].outputs.size(); ++o) {
+        connect_output(n, o);
+      }
+      connect_elsewhere(n);
+    }
+    if (result_.entry.variable >= 0) {
+      connect(result_.entry.variable, boundary_classes(result_.entry),
+              graph_.values[block_.entry].type, readers(kEntry, -1), -1);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int add_variable(std::size_t values) {
+    result_.choices.values.push_back(static_cast<int>(values));
+    result_.choices.cost.emplace_back(kCostKinds);
+    return static_cast<int>(result_.choices.values.size()) - 1;
+  }
+
+  void add(int variable, CostKind kind, std::size_t value, double cost) {
+    auto& costs = result_.choices.cost[variable][kind];
+    if (cost == 0) {
+      return;
+    }
+    costs.resize(result_.choices.values[variable], 0.0F);
+    costs[value] += static_cast<float>(cost);
+  }
+
+  [[nodiscard]] TensorType local(const TensorType& type, const Placements& placements) const {
+    return local_type(bind(type, place_.samples), placements, place_.mesh, origin_);
+  }
+  [[nodiscard]] double whole_bytes(const TensorType& type) const {
+    return static_cast<double>(bind(type, place_.samples).bytes());
+  }
+
+  [[nodiscard]] double call_seconds(const Node& node, const TensorTypes& inputs,
+                                    const TensorTypes& outputs, double issue_s) const {
+    const OpDef& op = find_op(ops_, node.op);
+    if (gives_views(op, node.outputs.size())) {
+      return 0;
+    }
+    const OpCall call{.inputs = inputs, .outputs = outputs, .attrs = node.attrs};
+    return std::max(cost_.kernel_seconds(device_, kernel_work(op, call)), issue_s);
+  }
+
+  [[nodiscard]] double node_seconds(const Node& node, const NodePlacement& placed) const {
+    TensorTypes inputs;
+    TensorTypes outputs;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      inputs.push_back(local(graph_.values[node.inputs[i]].type, placed.inputs[i]));
+    }
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+      outputs.push_back(local(graph_.values[node.outputs[o]].type, placed.outputs[o]));
+    }
+    return call_seconds(node, inputs, outputs, issue_s_);
+  }
+
+  // A ring runs once for each part of what goes round, and sends it on meanwhile.
+  void add_ring(std::size_t n, std::size_t value, const NodeOption& option, int axis) {
+    const Node& node = graph_.nodes[block_.nodes[n].node];
+    const double runs = place_.mesh.axes[axis].size;
+    double bytes = 0;
+    for (std::size_t i = 1; i < node.inputs.size(); ++i) {  // all but the queries
+      bytes += static_cast<double>(
+          local(graph_.values[node.inputs[i]].type, option.placed.inputs[i]).bytes());
+    }
+    const double shift_s = collectives_.seconds(CollectiveKind::shift, axis, bytes);
+    add(static_cast<int>(n), kBeside, value, 3 * (runs - 1) * shift_s);
+  }
+
+  void add_node(std::size_t n) {
+    const BlockNode& own = block_.nodes[n];
+    const Node& node = graph_.nodes[own.node];
+    const int variable = add_variable(options_[n].size());
+    result_.splits.emplace_back();
+    result_.working_bytes.emplace_back();
+    for (std::size_t value = 0; value < options_[n].size(); ++value) {
+      const NodeOption& option = options_[n][value];
+      result_.splits.back().push_back(option.splits);
+      double runs = 1;
+      for (std::size_t a = 0; a < option.splits.size(); ++a) {
+        if (option.splits[a].ring) {
+          runs = place_.mesh.axes[a].size;
+          add_ring(n, value, option, static_cast<int>(a));
+        }
+      }
+      const double forward_s = runs * node_seconds(node, option.placed);
+      add(variable, kForward, value, forward_s);
+      add(variable, kBackward, value, chain_.repeated[node.outputs[0]] ? forward_s : 0);
+      for (std::size_t g = 0; g < own.gradients.size(); ++g) {
+        const Node& gradient = graph_.nodes[own.gradients[g]];
+        add(variable, gradient.role == Role::weight_grad ? kWeight : kBackward, value,
+            runs * node_seconds(gradient, option.gradients[g]));
+      }
+      result_.working_bytes.back().push_back(working_bytes(own, option));
+      for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+        const bool crosses = node.outputs[o] == block_.exit;  // counted where it enters
+        if (chain_.saved[node.outputs[o]] && !crosses) {
+          const TensorType& type = graph_.values[node.outputs[o]].type;
+          add(variable, kSaved, value,
+              static_cast<double>(local(type, option.placed.outputs[o]).bytes()));
+        }
+      }
+    }
+  }
+
+  // Operands of the largest gradient node that are not kept anyway.
+  [[nodiscard]] double working_bytes(const BlockNode& own, const NodeOption& option) const {
+    double most = 0;
+    for (std::size_t g = 0; g < own.gradients.size(); ++g) {
+      const Node& gradient = graph_.nodes[own.gradients[g]];
+      const OpDef& op = find_op(ops_, gradient.op);
+      OpCall call{.inputs = {}, .outputs = {}, .attrs = gradient.attrs};
+      double sum = 0;
+      for (std::size_t i = 0; i < gradient.inputs.size(); ++i) {
+        call.inputs.push_back(
+            local(graph_.values[gradient.inputs[i]].type, option.gradients[g].inputs[i]));
+        const Value& value = graph_.values[gradient.inputs[i]];
+        if (value.kind == ValueKind::result && !chain_.saved[gradient.inputs[i]]) {
+          sum += static_cast<double>(call.inputs.back().bytes());
+        }
+      }
+      for (std::size_t o = 0; o < gradient.outputs.size(); ++o) {
+        call.outputs.push_back(
+            local(graph_.values[gradient.outputs[o]].type, option.gradients[g].outputs[o]));
+        const bool in_place = std::ranges::any_of(op.may_overwrite, [&](const MayOverwrite& may) {
+          return may.output == static_cast<int>(o) && call.inputs[may.input] == call.outputs[o];
+        });
+        sum += in_place ? 0 : static_cast<double>(call.outputs.back().bytes());
+      }
+      sum += op.workspace != nullptr ? static_cast<double>(op.workspace(call)) : 0;
+      most = std::max(most, sum);
+    }
+    return most;
+  }
+
+  [[nodiscard]] bool is_own(const WeightTerm& term) const {
+    return !place_.lent.contains(term.parameter);
+  }
+
+  // A parameter that lies in one way and is needed in another would have to move in each
+  // micro-batch.
+  void forbid_moves(std::size_t n) {
+    for (const WeightTerm& term : terms_[n]) {
+      for (const auto* given : {&place_.lent, &place_.held}) {
+        const auto lies = given->find(term.parameter);
+        for (std::size_t value = 0; lies != given->end() && value < options_[n].size(); ++value) {
+          if (options_[n][value].placed.inputs[term.input] != lies->second) {
+            add(static_cast<int>(n), kStep, value, std::numeric_limits<double>::infinity());
+          }
+        }
+      }
+    }
+  }
+
+  // Replicate everywhere; or one of the zero modes along some of the axes.
+  [[nodiscard]] std::vector<std::vector<WeightMode>> weight_modes() const {
+    const std::size_t axes = place_.mesh.axes.size();
+    std::vector<std::vector<WeightMode>> all = {
+        std::vector<WeightMode>(axes, WeightMode::replicate)};
+    for (const WeightMode mode : place_.zero_modes) {
+      for (std::size_t chosen = 1; chosen < std::size_t{1} << axes; ++chosen) {
+        all.emplace_back(axes, WeightMode::replicate);
+        for (std::size_t a = 0; a < axes; ++a) {
+          if ((chosen >> a & 1U) != 0) {
+            all.back()[a] = mode;
+          }
+        }
+      }
+    }
+    return all;
+  }
+
+  void add_weights(std::size_t n) {
+    BlockProblem::Weights& weights = result_.weights[n];
+    weights.modes = weight_modes();
+    weights.variable = add_variable(weights.modes.size());
+    const std::size_t modes = weights.modes.size();
+    ChoicePair pair{.first = static_cast<int>(n), .second = weights.variable, .cost = {}};
+    pair.cost.resize(kCostKinds);
+    for (const CostKind kind : {kWeight, kBeside, kSync, kStep, kState}) {
+      pair.cost[kind].resize(options_[n].size() * modes);
+    }
+    for (std::size_t value = 0; value < options_[n].size(); ++value) {
+      for (std::size_t m = 0; m < modes; ++m) {
+        std::array<double, kCostKinds> costs = {};
+        for (const WeightTerm& term : terms_[n]) {
+          if (!is_own(term)) {
+            continue;
+          }
+          weigh(term, options_[n][value], weights.modes[m], costs);
+        }
+        for (const CostKind kind : {kWeight, kBeside, kSync, kStep, kState}) {
+          pair.cost[kind][value * modes + m] = static_cast<float>(costs[kind]);
+        }
+      }
+    }
+    result_.choices.pairs.push_back(std::move(pair));
+  }
+
+  // Bytes of a tensor that lies as a parameter does, split further along the axes that `split`
+  // says.
+  void weigh(const WeightTerm& term, const NodeOption& option, const std::vector<WeightMode>& modes,
+             std::array<double, kCostKinds>& costs) {
+    const ParameterState& state = chain_.parameters[term.parameter];
+    const TensorType& type = graph_.values[term.parameter].type;
+    const Placements& used = option.placed.inputs[term.input];
+    const double parameter = static_cast<double>(local(type, used).bytes());
+    if (state.sum < 0 || term.gradient < 0) {
+      costs[kState] += parameter;
+      return;
+    }
+    const double gradient = static_cast<double>(local(graph_.values[state.sum].type, used).bytes());
+    const Placements& made = option.gradients[term.gradient].outputs[term.output];
+    std::array<double, 4> parts = {1, 1, 1, 1};  // by WeightMode: devices that share so far
+    for (std::size_t a = 0; a < used.size(); ++a) {
+      if (used[a].kind != Placement::Kind::replicate || type.rank() == 0) {
+        continue;
+      }
+      const double n = place_.mesh.axes[a].size;
+      const bool partial = made[a].kind == Placement::Kind::partial;
+      reduce(static_cast<int>(a), modes[a], partial, parameter, gradient, parts, costs);
+      for (std::size_t m = 0; m <= static_cast<std::size_t>(modes[a]); ++m) {
+        parts[m] *= n;
+      }
+      parts[0] = 1;
+    }
+    double states = 0;
+    for (const ValueId v : state.states) {
+      const TensorType& own = graph_.values[v].type;
+      states += own.shape == type.shape ? static_cast<double>(local(own, used).bytes())
+                                        : static_cast<double>(own.bytes());
+    }
+    // With one micro-batch gradients come while what was kept for them goes.
+    costs[kState] +=
+        parameter / parts[3] + (place_.several ? gradient / parts[2] : 0) + states / parts[1];
+    for (const NodeId u : state.updates) {
+      costs[kStep] += update_seconds(graph_.nodes[u], type, used, parts[1]);
+    }
+    if (place_.several) {  // read both, write one
+      const KernelWork work{.op_class = OpClass::stream,
+                            .dtype = graph_.values[state.sum].type.dtype,
+                            .cost = {.flops = 0, .bytes_moved = 3 * gradient / parts[2]}};
+      costs[kWeight] += std::max(cost_.kernel_seconds(device_, work), issue_s_);
+    }
+  }
+
+  void reduce(int axis, WeightMode mode, bool partial, double parameter, double gradient,
+              const std::array<double, 4>& parts, std::array<double, kCostKinds>& costs) {
+    const auto seconds = [&](CollectiveKind kind, double bytes) {
+      return collectives_.seconds(kind, axis, bytes);
+    };
+    const double scatter_s =
+        partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[2]) : 0;
+    switch (mode) {
+      case WeightMode::replicate:
+        costs[kSync] += partial ? seconds(CollectiveKind::all_reduce, gradient / parts[1]) : 0;
+        break;
+      case WeightMode::zero1:
+        costs[kSync] += partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[1]) : 0;
+        costs[kStep] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+        break;
+      case WeightMode::zero2:
+        costs[kBeside] += scatter_s;
+        costs[kStep] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+        break;
+      case WeightMode::zero3:
+        costs[kBeside] += scatter_s + 2 * seconds(CollectiveKind::all_gather, parameter / parts[3]);
+        break;
+    }
+  }
+
+  [[nodiscard]] double update_seconds(const Node& node, const TensorType& parameter,
+                                      const Placements& used, double parts) const {
+    TensorTypes inputs;
+    TensorTypes outputs;
+    const auto part = [&](ValueId v) {
+      TensorType type = graph_.values[v].type;
+      if (type.shape == parameter.shape) {
+        type = local(type, used);
+        if (type.rank() > 0) {
+          const auto share = static_cast<std::int64_t>(parts);
+          type.shape[0] = Dim((type.shape[0].size + share - 1) / share);
+        }
+      }
+      return type;
+    };
+    for (const ValueId v : node.inputs) {
+      inputs.push_back(part(v));
+    }
+    for (const ValueId v : node.outputs) {
+      outputs.push_back(part(v));
+    }
+    return call_seconds(node, inputs, outputs, update_issue_s_);
+  }
+
+  void add_boundaries() {
+    const auto make = [&](ValueId value) {
+      BlockProblem::Boundary boundary;
+      boundary.lies = boundary_placements(graph_.values[value].type, place_.mesh, place_.data_axes);
+      boundary.variable = add_variable(boundary.lies.size());
+      return boundary;
+    };
+    if (block_.entry >= 0) {
+      result_.entry = make(block_.entry);
+      if (chain_.saved[block_.entry]) {
+        const TensorType& type = graph_.values[block_.entry].type;
+        for (std::size_t value = 0; value < result_.entry.lies.size(); ++value) {
+          add(result_.entry.variable, kEntered, value,
+              static_cast<double>(local(type, result_.entry.lies[value]).bytes()));
+        }
+      }
+    }
+    if (block_.exit >= 0) {
+      result_.exit = make(block_.exit);
+    }
+  }
+
+  [[nodiscard]] static Classes boundary_classes(const BlockProblem::Boundary& boundary) {
+    Classes classes;
+    for (const Placements& lies : boundary.lies) {
+      classes.add({lies, tied(lies)});
+    }
+    return classes;
+  }
+
+  [[nodiscard]] std::vector<Reader> readers(int from, int output) const {
+    std::vector<Reader> result;
+    for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
+      for (std::size_t i = 0; i < block_.nodes[n].operands.size(); ++i) {
+        const BlockNode::Operand& operand = block_.nodes[n].operands[i];
+        if (operand.from == from && (output < 0 || operand.output == output)) {
+          result.push_back({n, i});
+        }
+      }
+    }
+    return result;
+  }
+
+  [[nodiscard]] Classes wanted(const Reader& reader) const {
+    Classes classes;
+    for (const NodeOption& option : options_[reader.node]) {
+      classes.add({option.need[reader.operand], option.grad[reader.operand]});
+    }
+    return classes;
+  }
+
+  // Whether a gradient node of the reader reads the value.
+  [[nodiscard]] bool reads_again(const Reader& reader) const {
+    const BlockNode& own = block_.nodes[reader.node];
+    const ValueId value = graph_.nodes[own.node].inputs[own.operands[reader.operand].input];
+    return std::ranges::any_of(own.gradients, [&](NodeId g) {
+      return std::ranges::find(graph_.nodes[g].inputs, value) != graph_.nodes[g].inputs.end();
+    });
+  }
+
+  void connect_output(std::size_t n, std::size_t output) {
+    const std::vector<Reader> read = readers(static_cast<int>(n), static_cast<int>(output));
+    const bool exits = block_.exit_node == static_cast<int>(n) &&
+                       block_.exit_output == static_cast<int>(output) && result_.exit.variable >= 0;
+    if (read.empty() && !exits) {
+      return;
+    }
+    Classes gives;
+    for (const NodeOption& option : options_[n]) {
+      const Placements& lies = option.placed.outputs[output];
+      gives.add({lies, tied(lies)});
+    }
+    const ValueId value = graph_.nodes[block_.nodes[n].node].outputs[output];
+    connect(static_cast<int>(n), gives, graph_.values[value].type, read,
+            exits ? result_.exit.variable : -1);
+  }
+
+  // From where a value is made to all who read it.
+  void connect(int variable, const Classes& gives, const TensorType& type,
+               const std::vector<Reader>& read, int exit) {
+    int from = variable;
+    Classes lies = gives;
+    if (read.size() + (exit >= 0 ? 1 : 0) > 1) {
+      lies = {};
+      for (const Pair& pair : gives.pairs) {
+        add_once(pair, lies);
+      }
+      for (const Reader& reader : read) {
+        for (const Pair& pair : wanted(reader).pairs) {
+          add_once(pair, lies);
+        }
+      }
+      from = add_variable(lies.pairs.size());
+      add_edge(variable, gives, from, lies, type, false);
+    }
+    for (const Reader& reader : read) {
+      add_edge(from, lies, static_cast<int>(reader.node), wanted(reader), type,
+               reads_again(reader));
+    }
+    if (exit >= 0) {
+      add_edge(from, lies, exit, boundary_classes(result_.exit), type, false);
+    }
+  }
+
+  static void add_once(const Pair& pair, Classes& classes) {
+    if (std::ranges::find(classes.pairs, pair) == classes.pairs.end()) {
+      classes.add(pair);
+    }
+  }
+
+  struct EdgeCost {
+    double forward_s = 0;
+    double backward_s = 0;
+  };
+  EdgeCost edge_cost(const Pair& from, const Pair& to, double bytes, bool reads_again) {
+    const Conversion& there = conversions_(from.lies, to.lies);
+    EdgeCost cost;
+    cost.forward_s = collectives_.seconds(there, from.lies, bytes);
+    cost.backward_s = collectives_.seconds(conversions_(to.grad, from.grad), to.grad, bytes);
+    if (reads_again && there.possible) {
+      cost.backward_s += collectives_.seconds(there, from.lies, bytes, true);
+    }
+    return cost;
+  }
+
+  void add_edge(int first, const Classes& from, int second, const Classes& to,
+                const TensorType& type, bool reads_again) {
+    const double bytes = whole_bytes(type);
+    std::vector<EdgeCost> table;
+    table.reserve(from.pairs.size() * to.pairs.size());
+    for (const Pair& a : from.pairs) {
+      for (const Pair& b : to.pairs) {
+        table.push_back(edge_cost(a, b, bytes, reads_again));
+      }
+    }
+    ChoicePair pair{.first = first, .second = second, .cost = {}};
+    pair.cost.resize(kCostKinds);
+    auto& forward = pair.cost[kForwardWait];
+    auto& backward = pair.cost[kBackwardWait];
+    forward.reserve(from.of.size() * to.of.size());
+    backward.reserve(from.of.size() * to.of.size());
+    for (const int a : from.of) {
+      for (const int b : to.of) {
+        const EdgeCost& cost = table[a * to.pairs.size() + b];
+        forward.push_back(static_cast<float>(cost.forward_s));
+        backward.push_back(static_cast<float>(cost.backward_s));
+      }
+    }
+    result_.choices.pairs.push_back(std::move(pair));
+  }
+
+  // What comes from elsewhere lies split along the batch on data axes and whole on others.
+  void connect_elsewhere(std::size_t n) {
+    const BlockNode& own = block_.nodes[n];
+    for (std::size_t i = 0; i < own.operands.size(); ++i) {
+      if (own.operands[i].from != kElsewhere) {
+        continue;
+      }
+      const TensorType& type =
+          graph_.values[graph_.nodes[own.node].inputs[own.operands[i].input]].type;
+      Placements lies(place_.mesh.axes.size());
+      for (int a = 0; a < place_.data_axes && type.rank() > 0 && type.shape[0].batched; ++a) {
+        lies[a] = shard(0, type.shape[0].size);
+      }
+      const Reader reader{n, i};
+      const Classes needs = wanted(reader);
+      for (std::size_t value = 0; value < needs.of.size(); ++value) {
+        const EdgeCost cost = edge_cost({lies, tied(lies)}, needs.pairs[needs.of[value]],
+                                        whole_bytes(type), reads_again(reader));
+        add(static_cast<int>(n), kForwardWait, value, cost.forward_s);
+        add(static_cast<int>(n), kBackwardWait, value, cost.backward_s);
+      }
+    }
+  }
+
+  const BlockChain& chain_;
+  const BlockGraph& block_;
+  const BlockPlace& place_;
+  const Graph& graph_;
+  const OpTable& ops_;
+  const CostModel& cost_;
+  const std::vector<std::vector<NodeOption>>& options_;
+  const std::vector<std::vector<WeightTerm>>& terms_;
+  Conversions& conversions_;
+  MeshCollectives collectives_;
+  Coordinates origin_;
+  DeviceId device_;
+  double issue_s_ = 0;
+  double update_issue_s_ = 0;
+  BlockProblem result_;
+};
+
+}  // namespace
+
+std::vector<Placements> boundary_placements(const TensorType& type, const Mesh& mesh,
+                                            int data_axes) {
+  std::vector<Placements> all = {Placements{}};
+  const bool batched = type.rank() > 0 && type.shape[0].batched;
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+    const bool free = static_cast<int>(a) >= data_axes;
+    std::vector<Placement> options;
+    if (batched) {
+      options.push_back(shard(0, type.shape[0].size));
+    }
+    if (free || !batched) {
+      options.push_back(replicate());
+    }
+    for (int d = 0; d < type.rank() && free; ++d) {
+      const Dim& dim = type.shape[d];
+      if (!dim.batched && dim.size > 1 && dim.size % mesh.axes[a].size == 0) {
+        options.push_back(shard(d));
+      }
+    }
+    std::vector<Placements> longer;
+    for (const Placements& before : all) {
+      for (const Placement& option : options) {
+        longer.push_back(before);
+        longer.back().push_back(option);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+BlockProblem block_problem(const BlockChain& chain, int block_class, const BlockPlace& place,
+                           const Graph& training, const OpTable& ops, const CostModel& cost,
+                           BlockOptions& options, Conversions& conversions) {
+  return ProblemMaker(chain, block_class, place, training, ops, cost, options, conversions).run();
+}
+
+}  // namespace weft

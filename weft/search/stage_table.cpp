@@ -1,0 +1,505 @@
+#include "weft/search/stage_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "weft/base/error.h"
+
+// For each class of layers a menu of ways: the block's problem solved at several prices of a byte,
+// with and without recomputation. A way has, of a micro-batch in a step of m of them,
+//
+//   time   t = f (1 + r) + b + w + kSeenBeside * beside + (kSeenSync * sync + step) / m
+//   memory M = state + k (entered + (1 - r) saved),  k micro-batches in flight
+//
+// with f, b, w forward, backward and weight gradients, waiting included, and r = 1 if it is
+// recomputed. All layers of a stage meet at boundaries that lie alike, so ways of different layers
+// are free of each other. A stage that has room for c bytes minimises sum t with sum M + working
+// <= c, working = the most that one layer needs while it runs:
+//
+//   at a price p every class takes the way with the least t + p M; the sums over layers are kept
+//   for a row of prices. The stage takes the lowest price at which it fits and, layer by layer, the
+//   ways of the price below as long as these fit: a mix of two.
+
+namespace weft {
+namespace {
+
+// Shares of collectives beside kernels that are not hidden: where nothing else is sent, where
+// kernels wait for collectives too and stand behind them, and of the reduction of gradients.
+constexpr double kSeenBeside = 0.15;
+constexpr double kSeenAmong = 0.6;
+constexpr double kSeenSync = 0.3;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Of the unit price.
+constexpr std::array kMenuPrices = {0.03, 0.1, 0.3, 1.0, 3.0, 10.0};
+constexpr std::array kMenuInFlight = {1.0, 4.0, 16.0};
+constexpr int kPrices = 25;  // 0, and from 1e-3 to 1e3
+
+double price_share(int number) {
+  return number == 0 ? 0 : std::pow(10.0, -3.0 + 6.0 * (number - 1) / (kPrices - 2));
+}
+
+double kept_bytes(const LayerWay& way) {
+  return way.cost[kEntered] + (way.recompute ? 0 : way.cost[kSaved]);
+}
+
+double way_bytes(const LayerWay& way, int in_flight) {
+  return way.cost[kState] + in_flight * kept_bytes(way);
+}
+
+// A boundary as it may lie for another type: whole where the type cannot be split like this.
+int boundary_value(const BlockProblem::Boundary& boundary, Placements wanted) {
+  for (;;) {
+    const auto found = std::ranges::find(boundary.lies, wanted);
+    if (found != boundary.lies.end()) {
+      return static_cast<int>(found - boundary.lies.begin());
+    }
+    bool changed = false;
+    for (std::size_t a = wanted.size(); a-- > 0 && !changed;) {
+      const Placement& known = boundary.lies.front()[a];
+      if (wanted[a].kind == Placement::Kind::shard && wanted[a].dim == 0 &&
+          known.kind == Placement::Kind::shard && known.dim == 0 && !(wanted[a] == known)) {
+        wanted[a] = known;  // the batch in another unit
+        changed = true;
+      } else if (wanted[a].kind == Placement::Kind::shard && !(wanted[a] == known)) {
+        wanted[a] = replicate();
+        changed = true;
+      }
+    }
+    if (!changed) {
+      return 0;
+    }
+  }
+}
+
+}  // namespace
+
+double StageCost::micro_batch_s() const {
+  const double kernels_s = forward_s + backward_s + weight_s;
+  return wait_s > 0 ? kernels_s + kSeenAmong * beside_s
+                    : std::max(kernels_s + kSeenBeside * beside_s, beside_s);
+}
+
+StageTable::StageTable(BlockModel& model, BlockPlace place, int micro_batches)
+    : model_(model), place_(std::move(place)), micro_batches_(micro_batches) {
+  place_shared();
+  const auto classes = static_cast<int>(model_.chain.classes.size());
+  BlockPlace own = place_;
+  own.lent.clear();
+  for (int c = 0; c < classes; ++c) {
+    make_block(c, own);
+    lent_blocks_.push_back(c);
+  }
+  BlockPlace lent = place_;
+  lent.held.clear();
+  for (int c = 0; c < classes && !place_.lent.empty(); ++c) {
+    const auto layer = std::ranges::find(model_.chain.class_of, c) - model_.chain.class_of.begin();
+    const bool borrows =
+        std::ranges::any_of(model_.chain.classes[c].nodes, [&](const BlockNode& node) {
+          return std::ranges::any_of(node.parameters, [&](ValueId v) {
+            const auto shared = std::ranges::find(model_.chain.shared, v);
+            return shared != model_.chain.shared.end() &&
+                   model_.chain.shared_first[shared - model_.chain.shared.begin()] < layer;
+          });
+        });
+    if (borrows) {
+      lent_blocks_[c] = static_cast<int>(blocks_.size());
+      make_block(c, lent);
+    }
+  }
+  layers_of_.assign(model_.chain.classes.size(), 0);
+  for (const int c : model_.chain.class_of) {
+    ++layers_of_[c];
+  }
+  choose_boundary(0);
+}
+
+// Shared parameters lie as is best for the first layer that uses them, of the ways that all others
+// can use too.
+void StageTable::place_shared() {
+  for (std::size_t i = 0; i < model_.chain.shared.size(); ++i) {
+    const ValueId v = model_.chain.shared[i];
+    std::vector<Placements> common;
+    std::vector<int> seen;
+    for (std::size_t l = 0; l < model_.chain.layers.size(); ++l) {
+      const int c = model_.chain.class_of[l];
+      if (std::ranges::find(seen, c) != seen.end()) {
+        continue;
+      }
+      seen.push_back(c);
+      const auto& options = model_.options.options(c, place_.mesh, place_.data_axes);
+      const auto& weights = model_.options.weights(c);
+      for (std::size_t n = 0; n < options.size(); ++n) {
+        for (const WeightTerm& term : weights[n]) {
+          if (term.parameter != v) {
+            continue;
+          }
+          std::vector<Placements> here;
+          for (const NodeOption& option : options[n]) {
+            here.push_back(option.placed.inputs[term.input]);
+          }
+          if (common.empty()) {
+            common = here;
+          }
+          std::erase_if(common, [&](const Placements& p) {
+            return std::ranges::find(here, p) == here.end();
+          });
+        }
+      }
+    }
+    if (common.empty()) {
+      continue;
+    }
+    // Rows of a table split along free axes, as vocabularies are, else whole.
+    Placements best = common.front();
+    int most = -1;
+    for (const Placements& p : common) {
+      const auto split = static_cast<int>(std::ranges::count_if(p, [](const Placement& placement) {
+        return placement.kind == Placement::Kind::shard && placement.dim == 0;
+      }));
+      const bool other = std::ranges::any_of(p, [](const Placement& placement) {
+        return placement.kind == Placement::Kind::shard && placement.dim != 0;
+      });
+      if (!other && split > most) {
+        most = split;
+        best = p;
+      }
+    }
+    place_.lent[v] = best;
+    place_.held[v] = best;
+  }
+}
+
+void StageTable::make_block(int block_class, const BlockPlace& place) {
+  Block block;
+  block.block_class = block_class;
+  block.problem = block_problem(model_.chain, block_class, place, model_.training, model_.ops,
+                                model_.cost, model_.options, model_.conversions);
+  std::vector<int> keep;
+  for (const int boundary : {block.problem.entry.variable, block.problem.exit.variable}) {
+    if (boundary >= 0) {
+      keep.push_back(boundary);
+    }
+  }
+  block.solver = std::make_unique<ChoiceSolver>(block.problem.choices, keep);
+  blocks_.push_back(std::move(block));
+}
+
+bool StageTable::is_lent(int first) const {
+  return !model_.chain.shared.empty() && first <= model_.chain.shared_first.front();
+}
+
+int StageTable::block_of(int layer, bool lent) const {
+  const int c = model_.chain.class_of[layer];
+  return lent ? lent_blocks_[c] : c;
+}
+
+StageTable::Fixed StageTable::fixed_at(const Block& block, const Placements& boundary) const {
+  Fixed fixed;
+  for (const BlockProblem::Boundary* end : {&block.problem.entry, &block.problem.exit}) {
+    if (end->variable >= 0) {
+      fixed.emplace_back(end->variable, boundary_value(*end, boundary));
+    }
+  }
+  return fixed;
+}
+
+std::vector<double> StageTable::weights(bool recompute, double price, double in_flight) const {
+  std::vector<double> weights(kCostKinds, 0);
+  for (const CostKind kind : {kForward, kForwardWait, kBackward, kBackwardWait, kWeight}) {
+    weights[kind] = 1;
+  }
+  if (recompute) {
+    weights[kForward] = weights[kForwardWait] = 2;
+  }
+  const bool waits = static_cast<int>(place_.mesh.axes.size()) > place_.data_axes;
+  weights[kBeside] = waits ? kSeenAmong : kSeenBeside;
+  weights[kSync] = kSeenSync / micro_batches_;
+  weights[kStep] = 1.0 / micro_batches_;
+  weights[kState] = price;
+  weights[kEntered] = price * in_flight;
+  weights[kSaved] = recompute ? 0 : price * in_flight;
+  return weights;
+}
+
+// The boundary that is best for the whole model at a price.
+void StageTable::choose_boundary(double share) {
+  std::vector<Placements> all;
+  for (const Block& block : blocks_) {
+    if (block.problem.entry.variable >= 0 && block.problem.entry.lies.size() > all.size()) {
+      all = block.problem.entry.lies;
+    }
+  }
+  if (all.empty()) {
+    all = {Placements(place_.mesh.axes.size())};
+  }
+  const std::vector<double> w = weights(false, share * price_unit_, 2);
+  std::size_t best = 0;
+  double least = kNever;
+  double bytes = 0;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    double total = 0;
+    double memory = 0;
+    for (std::size_t c = 0; c < layers_of_.size() && total < least; ++c) {
+      const ChoiceAnswer answer = blocks_[c].solver->cheapest(w, fixed_at(blocks_[c], all[p]));
+      if (answer.choice.empty()) {
+        total = kNever;
+        break;
+      }
+      total += layers_of_[c] * answer.total;
+      memory += layers_of_[c] * (answer.cost[kState] + answer.cost[kSaved] + answer.cost[kEntered]);
+    }
+    if (total < least) {
+      least = total;
+      best = p;
+      bytes = memory;
+    }
+  }
+  if (share == 0) {
+    least_s_ = least;
+    price_unit_ = least / std::max(bytes, 1.0);
+  }
+  if (least < kNever && std::ranges::find(boundaries_, all[best]) == boundaries_.end()) {
+    boundaries_.push_back(all[best]);
+  }
+}
+
+LayerWay StageTable::make_way(const Block& block, const ChoiceAnswer& answer,
+                              bool recompute) const {
+  LayerWay way;
+  way.cost = answer.cost;
+  way.choice = answer.choice;
+  way.recompute = recompute;
+  const std::vector<double> at_no_price = weights(recompute, 0, 0);
+  for (int kind = 0; kind < kCostKinds; ++kind) {
+    way.seconds += at_no_price[kind] * way.cost[kind];
+  }
+  for (std::size_t n = 0; n < block.problem.working_bytes.size(); ++n) {
+    way.working_bytes =
+        std::max(way.working_bytes, block.problem.working_bytes[n][answer.choice[n]]);
+  }
+  way.working_bytes += recompute ? answer.cost[kSaved] : 0;
+  // zero3 gathers a layer while another one runs.
+  for (const BlockProblem::Weights& weights : block.problem.weights) {
+    if (weights.variable >= 0) {
+      const std::vector<WeightMode>& modes = weights.modes[answer.choice[weights.variable]];
+      for (std::size_t a = 0; a < modes.size(); ++a) {
+        if (modes[a] == WeightMode::zero3) {
+          way.working_bytes += answer.cost[kState] / 8;
+        }
+      }
+    }
+  }
+  return way;
+}
+
+void StageTable::fill_menu(Block& block, int boundary, bool repeated) const {
+  std::vector<LayerWay> menu;
+  const Fixed fixed = fixed_at(block, boundaries_[boundary]);
+  const auto add = [&](bool recompute, double price, double in_flight) {
+    const ChoiceAnswer answer = block.solver->cheapest(weights(recompute, price, in_flight), fixed);
+    const bool known = std::ranges::any_of(menu, [&](const LayerWay& way) {
+      return way.recompute == recompute && way.choice == answer.choice;
+    });
+    if (!answer.choice.empty() && !known) {
+      menu.push_back(make_way(block, answer, recompute));
+    }
+  };
+  for (const bool recompute : {false, true}) {
+    if (repeated ? !(recompute ? may_recompute : may_keep) : recompute) {
+      continue;
+    }
+    add(recompute, 0, 0);
+    for (const double price : kMenuPrices) {
+      for (const double in_flight : kMenuInFlight) {
+        add(recompute, price * price_unit_, in_flight);
+      }
+    }
+  }
+  block.menus.push_back(std::move(menu));
+}
+
+void StageTable::find_menus() {
+  choose_boundary(0.3);
+  choose_boundary(3);
+  for (Block& block : blocks_) {
+    const auto layer =
+        std::ranges::find(model_.chain.class_of, block.block_class) - model_.chain.class_of.begin();
+    for (std::size_t b = 0; b < boundaries_.size(); ++b) {
+      fill_menu(block, static_cast<int>(b), model_.chain.repeated_layer[layer]);
+    }
+  }
+}
+
+const StageTable::Sums& StageTable::sums(const SumsKey& key) {
+  const auto [it, fresh] = sums_.try_emplace(key);
+  Sums& sums = it->second;
+  if (!fresh) {
+    return sums;
+  }
+  const std::size_t layers = model_.chain.layers.size();
+  for (int i = 0; i < kPrices; ++i) {
+    const double price = price_share(i) * price_unit_;
+    std::vector<int> ways;
+    for (const Block& block : blocks_) {
+      const std::vector<LayerWay>& menu = block.menus[key.boundary];
+      int best = -1;
+      double least = kNever;
+      for (std::size_t w = 0; w < menu.size(); ++w) {
+        const double total = menu[w].seconds + price * way_bytes(menu[w], key.in_flight);
+        if (total < least) {
+          least = total;
+          best = static_cast<int>(w);
+        }
+      }
+      ways.push_back(best);
+    }
+    std::vector<double> seconds = {0};
+    std::vector<double> bytes = {0};
+    std::vector<double> working;
+    for (std::size_t l = 0; l < layers; ++l) {
+      const int b = block_of(static_cast<int>(l), key.lent);
+      const int w = ways[b];
+      if (w < 0) {
+        seconds.push_back(kNever);
+        bytes.push_back(kNever);
+        working.push_back(kNever);
+        continue;
+      }
+      const LayerWay& way = blocks_[b].menus[key.boundary][w];
+      seconds.push_back(seconds.back() + way.seconds);
+      bytes.push_back(bytes.back() + way_bytes(way, key.in_flight));
+      working.push_back(way.working_bytes);
+    }
+    sums.seconds.push_back(std::move(seconds));
+    sums.bytes.push_back(std::move(bytes));
+    sums.working.push_back(std::move(working));
+    sums.way.push_back(std::move(ways));
+  }
+  return sums;
+}
+
+namespace {
+
+double most_of(const std::vector<double>& values, int first, int end) {
+  return *std::max_element(values.begin() + first, values.begin() + end);
+}
+
+}  // namespace
+
+double StageTable::seconds(const StageQuestion& question) {
+  double best = kNever;
+  for (std::size_t b = 0; b < boundaries_.size(); ++b) {
+    const Sums& s = sums({static_cast<int>(b), question.in_flight, is_lent(question.first)});
+    const auto total = [&](const std::vector<std::vector<double>>& of, int price) {
+      return of[price][question.end] - of[price][question.first];
+    };
+    const auto bytes = [&](int price) {
+      return total(s.bytes, price) + most_of(s.working[price], question.first, question.end);
+    };
+    // Memory falls as the price rises.
+    int low = 0;
+    int high = kPrices;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (bytes(middle) <= question.bytes) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    if (low == kPrices) {
+      continue;
+    }
+    double t = total(s.seconds, low);
+    if (low > 0 && bytes(low - 1) > bytes(low)) {
+      const double share =
+          std::clamp((question.bytes - bytes(low)) / (bytes(low - 1) - bytes(low)), 0.0, 1.0);
+      t -= share * (t - total(s.seconds, low - 1));
+    }
+    best = std::min(best, t);
+  }
+  return best;
+}
+
+StageAnswer StageTable::mix(const StageQuestion& question, int boundary) {
+  const bool lent = is_lent(question.first);
+  const Sums& s = sums({boundary, question.in_flight, lent});
+  StageAnswer answer;
+  int price = 0;
+  const auto bytes = [&](int at) {
+    return s.bytes[at][question.end] - s.bytes[at][question.first] +
+           most_of(s.working[at], question.first, question.end);
+  };
+  while (price < kPrices && !(bytes(price) <= question.bytes)) {
+    ++price;
+  }
+  if (price == kPrices) {
+    return answer;
+  }
+  answer.boundary = boundary;
+  double used = bytes(price);
+  double working = most_of(s.working[price], question.first, question.end);
+  for (int l = question.first; l < question.end; ++l) {
+    const int b = block_of(l, lent);
+    const std::vector<LayerWay>& menu = blocks_[b].menus[boundary];
+    int chosen = s.way[price][b];
+    if (price > 0) {
+      const LayerWay& fast = menu[s.way[price - 1][b]];
+      const double more = way_bytes(fast, question.in_flight) -
+                          way_bytes(menu[chosen], question.in_flight) +
+                          std::max(0.0, fast.working_bytes - working);
+      if (used + more <= question.bytes) {
+        used += more;
+        working = std::max(working, fast.working_bytes);
+        chosen = s.way[price - 1][b];
+      }
+    }
+    answer.ways.push_back(chosen);
+    const LayerWay& way = menu[chosen];
+    StageCost& cost = answer.cost;
+    const double forward_s = way.cost[kForward] + way.cost[kForwardWait];
+    cost.forward_s += forward_s;
+    cost.backward_s +=
+        way.cost[kBackward] + way.cost[kBackwardWait] + (way.recompute ? forward_s : 0);
+    cost.weight_s += way.cost[kWeight];
+    cost.wait_s += way.cost[kForwardWait] * (way.recompute ? 2 : 1) + way.cost[kBackwardWait];
+    cost.beside_s += way.cost[kBeside];
+    cost.sync_s += way.cost[kSync];
+    cost.step_s += way.cost[kStep];
+    cost.state_bytes += way.cost[kState];
+    cost.kept_bytes += kept_bytes(way);
+    cost.working_bytes = std::max(cost.working_bytes, way.working_bytes);
+  }
+  return answer;
+}
+
+StageAnswer StageTable::stage(const StageQuestion& question) {
+  StageAnswer best;
+  double least = kNever;
+  for (std::size_t b = 0; b < boundaries_.size(); ++b) {
+    StageAnswer answer = mix(question, static_cast<int>(b));
+    if (answer.boundary < 0) {
+      continue;
+    }
+    const double total = answer.cost.micro_batch_s() +
+                         (kSeenSync * answer.cost.sync_s + answer.cost.step_s) / micro_batches_;
+    if (total < least) {
+      least = total;
+      best = std::move(answer);
+    }
+  }
+  return best;
+}
+
+const BlockProblem& StageTable::problem(int layer, int first) const {
+  return blocks_[block_of(layer, is_lent(first))].problem;
+}
+
+const LayerWay& StageTable::way(int layer, int first, int boundary, int number) const {
+  return blocks_[block_of(layer, is_lent(first))].menus[boundary][number];
+}
+
+}  // namespace weft

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "weft/search/block_costs.h"
+#include "weft/solver/choice_solver.h"
+
+namespace weft {
+
+/// What the tables of all meshes share. One thread at a time.
+struct BlockModel {
+  BlockModel(const Graph& training_graph, const OpTable& op_table, const CostModel& cost_model)
+      : training(training_graph),
+        ops(op_table),
+        cost(cost_model),
+        chain(block_chain(training_graph, op_table)),
+        options(chain, training_graph, op_table) {}
+
+  const Graph& training;
+  const OpTable& ops;
+  const CostModel& cost;
+  BlockChain chain;
+  BlockOptions options;
+  Conversions conversions;
+};
+
+/// One way to run a layer: the splits of its nodes, modes of its weights, and whether its inner
+/// values are computed again in the backward pass.
+struct LayerWay {
+  std::vector<double> cost;  // by CostKind
+  std::vector<int> choice;   // of the block's problem
+  bool recompute = false;
+  double working_bytes = 0;  // while it runs, besides what is kept
+  double seconds = 0;        // of a micro-batch, with its share of what happens once a step
+};
+
+/// Seconds and bytes of the layers of a stage on one device.
+struct StageCost {
+  double forward_s = 0;   // of a micro-batch, waiting for collectives included
+  double backward_s = 0;  // of inputs, and what is computed again
+  double weight_s = 0;
+  double wait_s = 0;    // of these: waiting for collectives
+  double beside_s = 0;  // collectives of a micro-batch beside kernels
+  double sync_s = 0;    // once a step
+  double step_s = 0;    // once a step
+  double state_bytes = 0;
+  double kept_bytes = 0;     // of a micro-batch
+  double working_bytes = 0;  // of one layer at a time
+  /// Of a micro-batch, if what runs beside kernels hides behind them as far as it can.
+  [[nodiscard]] double micro_batch_s() const;
+};
+
+/// What a stage is asked for.
+struct StageQuestion {
+  int first = 0;  // layers [first, end)
+  int end = 0;
+  int in_flight = 1;
+  double bytes = 0;  // of memory
+};
+
+/// Which way each layer goes. Nothing fits: no ways.
+struct StageAnswer {
+  StageCost cost;
+  int boundary = -1;
+  std::vector<int> ways;  // by layer of the stage: into the menu of its class
+};
+
+/// The layers of a model on one mesh, for micro-batches of one size: menus of ways for every class
+/// of layers, and the best mixes of these for any run of layers. The mathematics stands in
+/// stage_table.cpp.
+class StageTable {
+ public:
+  StageTable(BlockModel& model, BlockPlace place, int micro_batches);
+  bool may_keep = true;       // what layers make for the backward pass
+  bool may_recompute = true;  // it there
+
+  /// Seconds of a micro-batch that all layers take at least on this mesh, whatever the memory.
+  [[nodiscard]] double least_s() const { return least_s_; }
+  /// Finds the menus: needed before `stage`.
+  void find_menus();
+  [[nodiscard]] StageAnswer stage(const StageQuestion& question);
+  /// A quick lower estimate of `stage(question).cost.micro_batch_s()` plus its share of what
+  /// happens once a step; infinite if it does not fit.
+  [[nodiscard]] double seconds(const StageQuestion& question);
+
+  [[nodiscard]] const BlockPlace& place() const { return place_; }
+  [[nodiscard]] int micro_batches() const { return micro_batches_; }
+  /// The problem that the ways of a layer in a stage are answers to.
+  [[nodiscard]] const BlockProblem& problem(int layer, int first) const;
+  [[nodiscard]] const LayerWay& way(int layer, int first, int boundary, int number) const;
+
+ private:
+  struct Block {  // a class of layers, with shared parameters lent to it or its own
+    int block_class = 0;
+    BlockProblem problem;
+    std::unique_ptr<ChoiceSolver> solver;
+    std::vector<std::vector<LayerWay>> menus;  // by boundary
+  };
+  struct Sums {  // by price: by layer, sums over the layers before it
+    std::vector<std::vector<double>> seconds;
+    std::vector<std::vector<double>> bytes;
+    std::vector<std::vector<double>> working;  // by price: by layer, of that layer
+    std::vector<std::vector<int>> way;         // by price: by block
+  };
+  struct SumsKey {
+    int boundary = 0;
+    int in_flight = 1;
+    bool lent = false;
+    auto operator<=>(const SumsKey&) const = default;
+  };
+  using Fixed = std::vector<std::pair<int, int>>;
+
+  [[nodiscard]] bool is_lent(int first) const;
+  [[nodiscard]] int block_of(int layer, bool lent) const;
+  void make_block(int block_class, const BlockPlace& place);
+  void place_shared();
+  void choose_boundary(double price_share);
+  [[nodiscard]] Fixed fixed_at(const Block& block, const Placements& boundary) const;
+  void fill_menu(Block& block, int boundary, bool repeated) const;
+  [[nodiscard]] std::vector<double> weights(bool recompute, double price, double in_flight) const;
+  const Sums& sums(const SumsKey& key);
+  [[nodiscard]] LayerWay make_way(const Block& block, const ChoiceAnswer& answer,
+                                  bool recompute) const;
+  [[nodiscard]] StageAnswer mix(const StageQuestion& question, int boundary);
+
+  BlockModel& model_;
+  BlockPlace place_;
+  int micro_batches_;
+  double least_s_ = 0;
+  double price_unit_ = 0;         // seconds a byte: time over memory of the cheapest ways
+  std::vector<Block> blocks_;     // by class, then those of classes with lent parameters
+  std::vector<int> lent_blocks_;  // by class: its block with lent parameters, or its own
+  std::vector<Placements> boundaries_;
+  std::vector<int> layers_of_;  // by class
+  std::map<SumsKey, Sums> sums_;
+};
+
+}  // namespace weft
