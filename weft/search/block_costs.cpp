@@ -258,8 +258,10 @@ class ProblemMaker {
   // Replicate everywhere; or one of the zero modes along some of the axes.
   [[nodiscard]] std::vector<std::vector<WeightMode>> weight_modes() const {
     const std::size_t axes = place_.mesh.axes.size();
-    std::vector<std::vector<WeightMode>> all = {
-        std::vector<WeightMode>(axes, WeightMode::replicate)};
+    std::vector<std::vector<WeightMode>> all;
+    if (place_.replicates || axes == 0 || place_.zero_modes.empty()) {
+      all.emplace_back(axes, WeightMode::replicate);
+    }
     for (const WeightMode mode : place_.zero_modes) {
       for (std::size_t chosen = 1; chosen < std::size_t{1} << axes; ++chosen) {
         all.emplace_back(axes, WeightMode::replicate);

@@ -36,6 +36,7 @@ struct BlockPlace {
   /// Parameters that earlier layers of the stage use too: they lie like this, and their memory and
   /// their reduction are counted there. Along data axes they are whole.
   std::map<ValueId, Placements> lent = {};
+  bool replicates = true;  // weights may be replicated, and kept by one of these
   std::vector<WeightMode> zero_modes = {WeightMode::zero1, WeightMode::zero2, WeightMode::zero3};
   std::map<ValueId, Placements> held = {};  // parameters that lie like this
 };

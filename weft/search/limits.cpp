@@ -4,6 +4,7 @@
 #include <array>
 
 #include "weft/base/error.h"
+#include "weft/search/configurations.h"
 #include "weft/search/search.h"
 
 namespace weft {
@@ -11,10 +12,6 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kForbiddable = {"dp",    "tp",    "pp",       "zero1",
                                                           "zero2", "zero3", "recompute"};
-
-bool is_forbidden(const PlanLimits& limits, std::string_view what) {
-  return std::ranges::find(limits.forbidden, what) != limits.forbidden.end();
-}
 
 std::vector<std::string> parts(const std::string& text) {
   std::vector<std::string> result;

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "weft/search/configurations.h"
+#include "weft/search/stage_table.h"
+#include "weft/solver/pipeline_order.h"
+
+namespace weft {
+
+/// A configuration with its table and the cut of the layers into stages.
+struct Draft {
+  Configuration configuration;
+  StageTable* table = nullptr;
+  double bound_s = 0;                                       // no cut and no schedule is faster
+  double step_s = std::numeric_limits<double>::infinity();  // about; infinite: it does not fit
+  std::vector<StageQuestion> questions;                     // by stage
+  std::vector<StageAnswer> answers;
+};
+
+/// Cuts drafts, estimates them and makes them plans. The mathematics stands in plan_draft.cpp. The
+/// arguments must outlive it.
+class Drafting {
+ public:
+  /// `schedule`: 1f1b or another one of one stage a mesh.
+  Drafting(const Task& task, const BlockModel& model, std::string schedule)
+      : task_(task), model_(model), schedule_(std::move(schedule)) {}
+
+  /// The cut with the smallest slowest stage, where stage s has `questions[s].bytes` of memory; and
+  /// its estimate.
+  void cut(Draft& draft) const;
+  [[nodiscard]] Plan plan(const Draft& draft) const;
+  /// The same with an order of its own.
+  [[nodiscard]] Plan plan(const Draft& draft, const PipelineOrder& order) const;
+  /// Seconds of the stages, and room for micro-batches in flight: as in 1F1B, or all there is.
+  /// `apart`: gradients of weights are a task of their own.
+  [[nodiscard]] PipelineTimes pipeline_times(const Draft& draft, bool apart, bool wide) const;
+
+ private:
+  bool cover(Draft& draft, double seconds) const;
+  [[nodiscard]] double estimate(const Draft& draft) const;
+  [[nodiscard]] double send_seconds(const Draft& draft, int stage) const;
+  [[nodiscard]] double transfer_seconds(const Configuration& c, int from, int to,
+                                        std::int64_t bytes) const;
+  [[nodiscard]] double shared_seconds(const Draft& draft) const;
+
+  const Task& task_;
+  const BlockModel& model_;
+  std::string schedule_;
+};
+
+/// Memory of a device of a stage as the tables see it.
+[[nodiscard]] double guessed_bytes(const Draft& draft, int stage);
+
+}  // namespace weft
