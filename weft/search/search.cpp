@@ -92,8 +92,9 @@ class Search {
  private:
   void estimate_all() {
     Estimator estimator(task_, training_, ops_, cost_);
-    const std::vector<Recipe> recipes = all_recipes(task_, training_);
+    std::vector<Recipe> recipes = all_recipes(task_, training_);
     for (std::size_t i = 0; i < recipes.size(); ++i) {
+      take_schedule(recipes[i]);
       if (!is_allowed(recipes[i], how_.limits)) {
         continue;
       }
@@ -104,6 +105,15 @@ class Search {
     }
     result_.tried = static_cast<int>(recipes.size());
     report(0.1);
+  }
+
+  // A schedule that the user wants and that is not among those worth trying anyway.
+  void take_schedule(Recipe& recipe) const {
+    const std::string& wanted = how_.limits.schedule;
+    if (recipe.pp > 1 && recipe.schedule == "1f1b" && !wanted.empty() && wanted != "gpipe") {
+      recipe.schedule = wanted;
+      recipe.chunks = wanted == "interleaved" || wanted == "zb-v" ? 2 : 1;
+    }
   }
 
   void try_fastest() {
