@@ -1,0 +1,130 @@
+#include "weft/search/weight_costs.h"
+
+#include <algorithm>
+
+// A weight that an axis of n devices leaves whole, with a gradient of V bytes that is a partial
+// sum:
+//   replicate   all_reduce V beside the last backward pass
+//   zero1       reduce_scatter V beside it; parameters gathered behind the update
+//   zero2       reduce_scatter V in each micro-batch; parameters gathered behind the update
+//   zero3       gathers before forward and backward and reduce_scatter in each micro-batch
+// Memory: parameters / n with zero3, sums of gradients / n from zero2, states / n from zero1.
+
+namespace weft {
+
+WeightCosts::WeightCosts(const BlockChain& chain, const BlockPlace& place, const Graph& training,
+                         const OpTable& ops, const CostModel& cost, MeshCollectives& collectives)
+    : chain_(chain),
+      place_(place),
+      graph_(training),
+      ops_(ops),
+      cost_(cost),
+      collectives_(collectives),
+      device_(place.mesh.devices.front()) {
+  const Cluster& cluster = cost.cluster();
+  const DeviceType& type = cluster.types[cluster.devices[device_].type];
+  issue_s_ = type.issue_s;
+  update_issue_s_ = type.update_issue_s.value_or(type.issue_s);
+}
+
+void WeightCosts::add(const WeightTerm& term, const NodeOption& option,
+                      const std::vector<WeightMode>& modes, std::array<double, kCostKinds>& costs) {
+  const ParameterState& state = chain_.parameters[term.parameter];
+  const TensorType& type = graph_.values[term.parameter].type;
+  const Placements& used = option.placed.inputs[term.input];
+  const double parameter = static_cast<double>(local(type, used).bytes());
+  if (state.sum < 0 || term.gradient < 0) {
+    costs[kState] += parameter;
+    return;
+  }
+  const double gradient = static_cast<double>(local(graph_.values[state.sum].type, used).bytes());
+  const Placements& made = option.gradients[term.gradient].outputs[term.output];
+  std::array<double, 4> parts = {1, 1, 1, 1};  // by WeightMode: devices that share so far
+  for (std::size_t a = 0; a < used.size(); ++a) {
+    if (used[a].kind != Placement::Kind::replicate || type.rank() == 0) {
+      continue;
+    }
+    const double n = place_.mesh.axes[a].size;
+    const bool partial = made[a].kind == Placement::Kind::partial;
+    reduce(static_cast<int>(a), modes[a], partial, parameter, gradient, parts, costs);
+    for (std::size_t m = 0; m <= static_cast<std::size_t>(modes[a]); ++m) {
+      parts[m] *= n;
+    }
+    parts[0] = 1;
+  }
+  double states = 0;
+  for (const ValueId v : state.states) {
+    const TensorType& own = graph_.values[v].type;
+    states += own.shape == type.shape ? static_cast<double>(local(own, used).bytes())
+                                      : static_cast<double>(own.bytes());
+  }
+  // With one micro-batch gradients come while what was kept for them goes.
+  costs[kState] +=
+      parameter / parts[3] + (place_.several ? gradient / parts[2] : 0) + states / parts[1];
+  for (const NodeId u : state.updates) {
+    costs[kStep] += update_seconds(graph_.nodes[u], type, used, parts[1]);
+  }
+  if (place_.several) {  // read both, write one
+    const KernelWork work{.op_class = OpClass::stream,
+                          .dtype = graph_.values[state.sum].type.dtype,
+                          .cost = {.flops = 0, .bytes_moved = 3 * gradient / parts[2]}};
+    costs[kWeight] += std::max(cost_.kernel_seconds(device_, work), issue_s_);
+  }
+}
+
+void WeightCosts::reduce(int axis, WeightMode mode, bool partial, double parameter, double gradient,
+                         const std::array<double, 4>& parts,
+                         std::array<double, kCostKinds>& costs) {
+  const auto seconds = [&](CollectiveKind kind, double bytes) {
+    return collectives_.seconds(kind, axis, bytes);
+  };
+  const double scatter_s =
+      partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[2]) : 0;
+  switch (mode) {
+    case WeightMode::replicate:
+      costs[kSync] += partial ? seconds(CollectiveKind::all_reduce, gradient / parts[1]) : 0;
+      break;
+    case WeightMode::zero1:
+      costs[kSync] += partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[1]) : 0;
+      costs[kStep] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      break;
+    case WeightMode::zero2:
+      costs[kBeside] += scatter_s;
+      costs[kStep] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      break;
+    case WeightMode::zero3:
+      costs[kBeside] += scatter_s + 2 * seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      break;
+  }
+}
+
+double WeightCosts::update_seconds(const Node& node, const TensorType& parameter,
+                                   const Placements& used, double parts) const {
+  TensorTypes inputs;
+  TensorTypes outputs;
+  const auto part = [&](ValueId v) {
+    TensorType type = graph_.values[v].type;
+    if (type.shape == parameter.shape) {
+      type = local(type, used);
+      if (type.rank() > 0) {
+        const auto share = static_cast<std::int64_t>(parts);
+        type.shape[0] = Dim((type.shape[0].size + share - 1) / share);
+      }
+    }
+    return type;
+  };
+  for (const ValueId v : node.inputs) {
+    inputs.push_back(part(v));
+  }
+  for (const ValueId v : node.outputs) {
+    outputs.push_back(part(v));
+  }
+  const OpDef& op = find_op(ops_, node.op);
+  if (gives_views(op, node.outputs.size())) {
+    return 0;
+  }
+  const OpCall call{.inputs = inputs, .outputs = outputs, .attrs = node.attrs};
+  return std::max(cost_.kernel_seconds(device_, kernel_work(op, call)), update_issue_s_);
+}
+
+}  // namespace weft

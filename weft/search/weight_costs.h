@@ -1,0 +1,40 @@
+#pragma once
+
+#include <array>
+
+#include "weft/search/block_costs.h"
+
+namespace weft {
+
+/// What the weights of a node cost, by their modes: memory, reduction of gradients, gathers,
+/// update. The mathematics stands in weight_costs.cpp. The arguments must outlive it.
+class WeightCosts {
+ public:
+  WeightCosts(const BlockChain& chain, const BlockPlace& place, const Graph& training,
+              const OpTable& ops, const CostModel& cost, MeshCollectives& collectives);
+
+  /// Adds the costs of a weight, if the node runs like this, to those by kind.
+  void add(const WeightTerm& term, const NodeOption& option, const std::vector<WeightMode>& modes,
+           std::array<double, kCostKinds>& costs);
+
+ private:
+  [[nodiscard]] TensorType local(const TensorType& type, const Placements& placements) const {
+    return local_type(type, placements, place_.mesh, Coordinates(place_.mesh.axes.size(), 0));
+  }
+  void reduce(int axis, WeightMode mode, bool partial, double parameter, double gradient,
+              const std::array<double, 4>& parts, std::array<double, kCostKinds>& costs);
+  [[nodiscard]] double update_seconds(const Node& node, const TensorType& parameter,
+                                      const Placements& used, double parts) const;
+
+  const BlockChain& chain_;
+  const BlockPlace& place_;
+  const Graph& graph_;
+  const OpTable& ops_;
+  const CostModel& cost_;
+  MeshCollectives& collectives_;
+  DeviceId device_;
+  double issue_s_ = 0;
+  double update_issue_s_ = 0;
+};
+
+}  // namespace weft
