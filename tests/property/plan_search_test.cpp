@@ -41,6 +41,8 @@ Problem problem(const std::string& model, const std::string& cluster, std::int64
 
 constexpr const char* kGpt = "gpt:layers=4,hidden=512,heads=8,vocab=1024,seq=256";
 
+constexpr const char* kSmallGpt = "gpt:layers=2,hidden=512,heads=8,vocab=1024,seq=256";
+
 Mesh mesh_of(const std::vector<Axis>& axes) {
   Mesh mesh{.devices = {}, .axes = axes};
   int devices = 1;
@@ -183,7 +185,7 @@ struct SearchCase {
 
 class PlanSearch : public testing::TestWithParam<SearchCase> {};
 
-// The answer is at most as slow as every recipe, fits, and is not below the bound.
+// The answer is at most as slow as every recipe, fits, is not below the bound and always the same.
 TEST_P(PlanSearch, IsNeverWorseThanARecipe) {
   const SearchCase& c = GetParam();
   const Problem p = problem(c.model, c.cluster, c.batch, c.memory);
@@ -194,29 +196,21 @@ TEST_P(PlanSearch, IsNeverWorseThanARecipe) {
   if (recipes.best) {
     EXPECT_LE(all.best->step_s, recipes.best->step_s * (1 + 1e-9)) << recipes.best->recipe;
   }
+  const SearchResult again = search_all(p.task, p.training, p.ops, {}, {});
+  ASSERT_TRUE(again.best.has_value());
+  EXPECT_EQ(format_plan(all.best->plan), format_plan(again.best->plan));
   EXPECT_GE(all.best->step_s, all.bound_s);
   for (const Candidate& candidate : recipes.by_name) {
     EXPECT_GE(candidate.step_s, all.bound_s) << candidate.recipe;
   }
 }
 
-TEST_P(PlanSearch, GivesTheSamePlanTwice) {
-  const SearchCase& c = GetParam();
-  const Problem p = problem(c.model, c.cluster, c.batch, c.memory);
-  const SearchResult a = search_all(p.task, p.training, p.ops, {}, {});
-  const SearchResult b = search_all(p.task, p.training, p.ops, {}, {});
-  ASSERT_TRUE(a.best && b.best);
-  EXPECT_EQ(format_plan(a.best->plan), format_plan(b.best->plan));
-}
-
 INSTANTIATE_TEST_SUITE_P(
     Cases, PlanSearch,
-    testing::Values(SearchCase{kGpt, "4xA100-80GB", 16, std::int64_t{4} << 30},
-                    SearchCase{kGpt, "4xT4", 16, 220 << 20},
-                    SearchCase{kGpt, "2x2xT4", 12, 400 << 20},
-                    SearchCase{"resnet18", "4xV100-16GB", 64, std::int64_t{1} << 30},
-                    SearchCase{"bert:layers=4,hidden=256,heads=4,vocab=1024,seq=128", "6xT4", 24,
-                               300 << 20}));
+    testing::Values(SearchCase{kSmallGpt, "4xT4", 16, 120 << 20},
+                    SearchCase{kSmallGpt, "2x2xT4", 12, 400 << 20},
+                    SearchCase{"resnet:depths=1/1/1/1,sizes=64/128/256/512,block=basic,image=64",
+                               "2xV100-16GB", 64, std::int64_t{1} << 30}));
 
 // An order that fills the pipeline as far as there is room: stages run ahead of each other, and
 // what they sent stays longer.
@@ -271,16 +265,16 @@ TEST(PlanSearch, DoesWhatTheUserFixesAndForbids) {
 
 TEST(PlanSearch, MoreMemoryOrDevicesAreNotSlower) {
   double before = std::numeric_limits<double>::infinity();
-  for (const std::int64_t memory : {250 << 20, 400 << 20, 800 << 20}) {
-    const Problem p = problem(kGpt, "4xT4", 16, memory);
+  for (const std::int64_t memory : {120 << 20, 300 << 20}) {
+    const Problem p = problem(kSmallGpt, "4xT4", 16, memory);
     const SearchResult found = search_all(p.task, p.training, p.ops, {}, {});
     ASSERT_TRUE(found.best.has_value());
     EXPECT_LE(found.best->step_s, before * 1.0001);
     before = found.best->step_s;
   }
   before = std::numeric_limits<double>::infinity();
-  for (const char* cluster : {"1xT4", "2xT4", "4xT4", "6xT4"}) {
-    const Problem p = problem(kGpt, cluster, 24, std::int64_t{2} << 30);
+  for (const char* cluster : {"1xT4", "2xT4", "3xT4"}) {
+    const Problem p = problem(kSmallGpt, cluster, 24, std::int64_t{2} << 30);
     const SearchResult found = search_all(p.task, p.training, p.ops, {}, {});
     ASSERT_TRUE(found.best.has_value());
     EXPECT_LE(found.best->step_s, before * 1.0001) << cluster;

@@ -21,9 +21,7 @@ namespace weft {
 namespace {
 
 constexpr double kMargin = 0.3;
-constexpr double kKnownMargin = 0.15;  // where a plan is known
-constexpr double kLittleWork = 1e6;
-constexpr int kFewTried = 12;
+constexpr double kLittleWork = 1e6;  // where a plan is known
 constexpr double kHopeless = 1.5;
 constexpr int kEnoughFitting = 24;
 constexpr int kEnoughTried = 64;
@@ -119,8 +117,6 @@ class Search {
   void try_fastest() {
     const bool known = how_.known_s >= 0;
     const bool few = !known && guesses_.size() <= kFewRecipes;
-    const int most = known ? kFewTried : kEnoughTried;
-    const double margin = known ? kKnownMargin : kMargin;
     int fitting = 0;
     int simulated = 0;
     double work = 0;
@@ -129,8 +125,8 @@ class Search {
       if (!few && guess.estimate.memory_share > kHopeless) {
         continue;
       }
-      const bool hopeless = best_s >= 0 && guess.estimate.step_s * (1 - margin) >= best_s;
-      const bool enough = fitting >= kEnoughFitting || simulated >= most ||
+      const bool hopeless = best_s >= 0 && guess.estimate.step_s * (1 - kMargin) >= best_s;
+      const bool enough = fitting >= kEnoughFitting || simulated >= kEnoughTried ||
                           work >= (known ? kLittleWork : kEnoughWork);
       if (!few && (hopeless || enough)) {
         break;
