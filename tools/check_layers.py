@@ -64,6 +64,23 @@ def file_errors(path, text, modules):
     return errors
 
 
+TYPE = re.compile(r"^(?:struct|class|enum class|enum) (\w+)(?: final)?(?: :[^;{]*)?\s*\{", re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace ([\w:]+)", re.MULTILINE)
+
+
+def name_errors(headers):
+    """Types of one name in one namespace, in two headers: the linker mixes up their members. `headers`: path, text."""
+    homes = {}
+    errors = []
+    for path, text in headers:
+        namespace = NAMESPACE.search(text)
+        for name in TYPE.findall(text):
+            known = homes.setdefault((namespace.group(1) if namespace else "", name), path)
+            if known != path:
+                errors.append(f"{path}: {name} is also a type of {known}")
+    return errors
+
+
 def sources():
     for folder in ("weft", "apps"):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -79,6 +96,7 @@ def main():
         errors += [f"module {name} depends on {dep}, which is not declared" for dep in sorted(deps - set(modules))]
     for path in sources():
         errors += file_errors(path.relative_to(ROOT), path.read_text(), modules)
+    errors += name_errors([(path.relative_to(ROOT), path.read_text()) for path in sources() if path.suffix == ".h"])
     print("\n".join(errors) or f"{len(modules)} modules, layers hold")
     return 1 if errors else 0
 

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-from check_layers import file_errors, reachable, read_modules  # noqa: E402
+from check_layers import file_errors, name_errors, reachable, read_modules  # noqa: E402
 
 CMAKE = """
 weft_module(base)
@@ -52,6 +52,14 @@ class Layers(unittest.TestCase):
         self.assertEqual(errors("apps/weft/a.cpp", "#include <torch/torch.h>"), 1)
         self.assertEqual(errors("apps/weft-worker/a.cpp", '#include "weft/runtime/executor.h"'), 0)
         self.assertEqual(errors("apps/weft-worker/a.cpp", "#include <ATen/ATen.h>"), 0)
+
+    def test_types_of_one_name(self):
+        a = ("weft/a/a.h", "namespace weft {\nstruct Answer {\n};\n}")
+        b = ("weft/b/b.h", "namespace weft {\nclass Answer : public Base {\n};\n}")
+        other = ("weft/b/c.h", "namespace weft::other {\nstruct Answer {\n};\n}")
+        self.assertEqual(len(name_errors([a, b])), 1)
+        self.assertEqual(name_errors([a, other]), [])
+        self.assertEqual(name_errors([a, ("weft/b/d.h", "namespace weft {\nstruct Answer;\n}")]), [])
 
     def test_a_folder_that_cmake_does_not_know(self):
         self.assertEqual(errors("weft/utils/a.cpp", ""), 1)

@@ -110,7 +110,7 @@ void BoundTable::find_least_sends() {
   }
 }
 
-bool BoundTable::stage_cost(int stages, const ChainStage& stage, StageCost& cost) const {
+bool BoundTable::stage_cost(int stages, const ChainStage& stage, ChainStageCost& cost) const {
   ChainStage chosen = stage;
   if (!grid_.cost().choose_recompute(chosen, parts_.large(),
                                      in_flight(schedule_, parts_.count, stages - 1))) {
@@ -127,7 +127,7 @@ bool BoundTable::stage_cost(int stages, const ChainStage& stage, StageCost& cost
   return true;
 }
 
-SuffixBound BoundTable::extend(int stages, const StageCost& cost, double send_s,
+SuffixBound BoundTable::extend(int stages, const ChainStageCost& cost, double send_s,
                                const SuffixBound& rest) const {
   const double once_s = cost.forward_s + cost.backward_s;
   if (stages == 1) {
@@ -190,7 +190,7 @@ void BoundTable::improve(int stages, int cut, int place, int count, double limit
     if (stages > 1 && behind->end_s == kInfinite) {
       continue;
     }
-    StageCost cost;
+    ChainStageCost cost;
     if (!stage_cost(stages, grid_.stage(cut, end, place, count), cost) || cost.work_s > limit_s) {
       return;  // more layers need no less
     }

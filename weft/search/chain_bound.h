@@ -39,7 +39,7 @@ class ChainGrid {
 };
 
 /// A stage in a step of micro-batches.
-struct StageCost {
+struct ChainStageCost {
   double forward_s = 0;   // of the smallest micro-batch
   double backward_s = 0;  // of the smallest micro-batch
   double longest_forward_s = 0;
@@ -76,9 +76,9 @@ class BoundTable {
   [[nodiscard]] double bound_s() const;
 
   /// Costs of a stage with `stages - 1` stages behind it; false if it does not fit.
-  [[nodiscard]] bool stage_cost(int stages, const ChainStage& stage, StageCost& cost) const;
+  [[nodiscard]] bool stage_cost(int stages, const ChainStage& stage, ChainStageCost& cost) const;
   /// The bound with one more stage in front. `send_s`: of the smallest micro-batch to the rest.
-  [[nodiscard]] SuffixBound extend(int stages, const StageCost& cost, double send_s,
+  [[nodiscard]] SuffixBound extend(int stages, const ChainStageCost& cost, double send_s,
                                    const SuffixBound& rest) const;
   /// Of the smallest micro-batch from this stage to whatever stage follows.
   [[nodiscard]] double least_send_s(int cut, int place, int count) const {

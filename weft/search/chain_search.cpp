@@ -79,7 +79,7 @@ class Search {
       for (int count = 1; count <= bounds_.most_count(place); ++count) {
         const double send_s = way_to(node, place, count);
         for (int end = stages == 1 ? last_end : node.cut + 1; end <= last_end; ++end) {
-          StageCost cost;
+          ChainStageCost cost;
           if (!bounds_.stage_cost(stages, grid_.stage(node.cut, end, place, count), cost) ||
               cost.work_s >= best_.step_s()) {
             break;  // more layers need no less
@@ -108,7 +108,7 @@ class Search {
   };
 
   [[nodiscard]] Node child(int parent, const NextStage& next, double send_s,
-                           const StageCost& cost) const {
+                           const ChainStageCost& cost) const {
     const Node& node = nodes_[parent];
     const int stages = node.stages_left;
     const double arrival_s = node.reached_s + send_s;

@@ -47,7 +47,7 @@ double dot(std::span<const double> weights, const std::vector<double>& cost) {
 }
 
 // Costs of a variable as costs of a pair that has it: sums of float32 costs would be rounded.
-ChoicePair as_pair(const ChoiceProblem& block, const ChainLink& link) {
+ChoicePair as_pair(const ChoiceProblem& block, const ChoiceLink& link) {
   const auto near = std::ranges::find_if(block.pairs, [&](const ChoicePair& pair) {
     return pair.first == link.in || pair.second == link.in;
   });
@@ -65,10 +65,10 @@ ChoicePair as_pair(const ChoiceProblem& block, const ChainLink& link) {
 }
 
 // The chain as one problem: the in-variable of a block is the out-variable of the one before.
-ChoiceProblem joined(std::span<const ChainLink> chain, std::vector<std::vector<int>>& place) {
+ChoiceProblem joined(std::span<const ChoiceLink> chain, std::vector<std::vector<int>>& place) {
   ChoiceProblem whole;
   int border = -1;
-  for (const ChainLink& link : chain) {
+  for (const ChoiceLink& link : chain) {
     const ChoiceProblem& block = link.block->problem();
     whole.kinds = block.kinds;
     std::vector<int>& to = place.emplace_back();
@@ -130,7 +130,7 @@ struct Label {
 
 class Chain {
  public:
-  Chain(std::span<const ChainLink> chain, std::span<const double> weights,
+  Chain(std::span<const ChoiceLink> chain, std::span<const double> weights,
         std::span<const double> limit);
 
   ChainPoint solve(double time, double memory);
@@ -148,12 +148,12 @@ class Chain {
   [[nodiscard]] std::vector<std::pair<int, int>> fixed(const Ends& ends) const;
   void extend(std::size_t l, double price, double most_total, std::size_t most_labels);
 
-  std::span<const ChainLink> chain_;
+  std::span<const ChoiceLink> chain_;
   std::span<const double> weights_;
   std::span<const double> limit_;
-  std::vector<ChainLink> kinds_;  // blocks that differ
-  std::vector<int> kind_of_;      // by block of the chain
-  int values_ = 0;                // at the ends
+  std::vector<ChoiceLink> kinds_;  // blocks that differ
+  std::vector<int> kind_of_;       // by block of the chain
+  int values_ = 0;                 // at the ends
   bool narrow_ = true;
   std::vector<std::vector<double>> table_;  // by kind of block: [in][out]
   std::vector<std::vector<double>> until_;  // f, by number of blocks
@@ -162,11 +162,11 @@ class Chain {
   std::vector<std::vector<Label>> labels_;  // by number of blocks
 };
 
-Chain::Chain(std::span<const ChainLink> chain, std::span<const double> weights,
+Chain::Chain(std::span<const ChoiceLink> chain, std::span<const double> weights,
              std::span<const double> limit)
     : chain_(chain), weights_(weights), limit_(limit) {
-  for (const ChainLink& link : chain) {
-    const auto same = std::ranges::find_if(kinds_, [&](const ChainLink& other) {
+  for (const ChoiceLink& link : chain) {
+    const auto same = std::ranges::find_if(kinds_, [&](const ChoiceLink& other) {
       return std::tie(other.block, other.in, other.out) == std::tie(link.block, link.in, link.out);
     });
     kind_of_.push_back(static_cast<int>(same - kinds_.begin()));
@@ -199,7 +199,7 @@ Column Chain::column(const std::vector<double>& weights, const Ends& ends) {
 
 void Chain::find_tables(const std::vector<double>& weights) {
   table_.clear();
-  for (const ChainLink& kind : kinds_) {
+  for (const ChoiceLink& kind : kinds_) {
     table_.push_back(kind.block->table(weights, kind.in, kind.out));
   }
   const auto n = static_cast<std::size_t>(values_);
@@ -233,7 +233,7 @@ void Chain::find_rests() {
 // Tables of wide blocks are not bounds: their ends are left free instead.
 double Chain::bound_without_tables(const std::vector<double>& weights) const {
   std::vector<double> bounds;
-  for (const ChainLink& kind : kinds_) {
+  for (const ChoiceLink& kind : kinds_) {
     bounds.push_back(kind.block->cheapest(weights).bound);
   }
   double sum = 0;
@@ -412,7 +412,7 @@ void Chain::mix(double price, double cap, std::size_t most_labels, ChainPoint& b
   ChainPoint point{.ends = {}, .columns = {}, .time = found->time, .memory = found->memory};
   for (std::size_t l = chain_.size(); l-- > 0;) {
     const std::vector<int>& choice = found->column->answer.choice;
-    const ChainLink& link = chain_[l];
+    const ChoiceLink& link = chain_[l];
     point.columns.push_back(*found->column);
     point.ends.push_back({kind_of_[l], choice[link.in], choice[link.out]});
     found = &labels_[l][found->before];
@@ -456,8 +456,9 @@ void Chain::polish(double cap, double bound, ChainPoint& best) const {
   }
 }
 
-ChainAnswer to_answer(const ChainPoint& point, double bound, std::span<const double> weights) {
-  ChainAnswer answer{.blocks = {}, .total = kInfinity, .bound = bound, .cost = {}};
+ChoiceChainAnswer to_answer(const ChainPoint& point, double bound,
+                            std::span<const double> weights) {
+  ChoiceChainAnswer answer{.blocks = {}, .total = kInfinity, .bound = bound, .cost = {}};
   if (point.columns.empty()) {
     return answer;
   }
@@ -474,8 +475,8 @@ ChainAnswer to_answer(const ChainPoint& point, double bound, std::span<const dou
   return answer;
 }
 
-ChainAnswer solve_long(std::span<const ChainLink> links, std::span<const double> weights,
-                       std::span<const double> limit, double cap) {
+ChoiceChainAnswer solve_long(std::span<const ChoiceLink> links, std::span<const double> weights,
+                             std::span<const double> limit, double cap) {
   Chain chain(links, weights, limit);
   const ChainPoint fastest = chain.solve(1, 0);
   if (fastest.columns.empty() || fastest.memory <= cap) {
@@ -501,8 +502,8 @@ ChainAnswer solve_long(std::span<const ChainLink> links, std::span<const double>
 }
 
 // The chain as one problem. Its parts are answers of the blocks.
-ChainAnswer solve_short(std::span<const ChainLink> chain, std::span<const double> weights,
-                        std::span<const double> limit, double cap) {
+ChoiceChainAnswer solve_short(std::span<const ChoiceLink> chain, std::span<const double> weights,
+                              std::span<const double> limit, double cap) {
   std::vector<std::vector<int>> place;
   ChoiceSolver solver(joined(chain, place));
   const ChoiceAnswer whole = solver.cheapest_within(weights, limit, cap);
@@ -518,10 +519,10 @@ ChainAnswer solve_short(std::span<const ChainLink> chain, std::span<const double
   return to_answer(point, whole.bound, weights);
 }
 
-void check_chain(std::span<const ChainLink> chain) {
+void check_chain(std::span<const ChoiceLink> chain) {
   require(!chain.empty(), "chain: no blocks");
   int values = 0;
-  for (const ChainLink& link : chain) {
+  for (const ChoiceLink& link : chain) {
     WEFT_CHECK(link.block != nullptr);
     const ChoiceProblem& block = link.block->problem();
     const int variables = static_cast<int>(block.values.size());
@@ -539,19 +540,20 @@ void check_chain(std::span<const ChainLink> chain) {
 
 }  // namespace
 
-ChainAnswer cheapest_chain_within(std::span<const ChainLink> chain, std::span<const double> weights,
-                                  std::span<const double> limit, double cap) {
+ChoiceChainAnswer cheapest_chain_within(std::span<const ChoiceLink> chain,
+                                        std::span<const double> weights,
+                                        std::span<const double> limit, double cap) {
   check_chain(chain);
   if (chain.size() > kShort) {
     return solve_long(chain, weights, limit, cap);
   }
-  ChainAnswer exact = solve_short(chain, weights, limit, cap);
+  ChoiceChainAnswer exact = solve_short(chain, weights, limit, cap);
   if (exact.bound >= exact.total - 2 * kNoise * std::abs(exact.total)) {
     return exact;
   }
-  ChainAnswer other = solve_long(chain, weights, limit, cap);
+  ChoiceChainAnswer other = solve_long(chain, weights, limit, cap);
   const double bound = std::max(exact.bound, other.bound);
-  ChainAnswer& better = exact.total <= other.total ? exact : other;
+  ChoiceChainAnswer& better = exact.total <= other.total ? exact : other;
   better.bound = std::min(bound, better.total);
   return better;
 }

@@ -8,13 +8,13 @@
 namespace weft {
 
 /// A block of a chain: the value of `out` is the value of the next block's `in`.
-struct ChainLink {
+struct ChoiceLink {
   ChoiceSolver* block = nullptr;
   int in = 0;   // variable
   int out = 0;  // variable with as many values, not the same
 };
 
-struct ChainAnswer {
+struct ChoiceChainAnswer {
   std::vector<ChoiceAnswer> blocks = {};  // empty: nothing fits
   double total = 0;
   double bound = 0;  // no choice for the chain has a lower total under the cap
@@ -25,7 +25,8 @@ struct ChainAnswer {
 /// object are solved once. The bound is the dual one (proved); the answer mixes the hull's columns
 /// and is polished by changes of single blocks; exact where the chain is short (at most 4 blocks)
 /// and small.
-ChainAnswer cheapest_chain_within(std::span<const ChainLink> chain, std::span<const double> weights,
-                                  std::span<const double> limit, double cap);
+ChoiceChainAnswer cheapest_chain_within(std::span<const ChoiceLink> chain,
+                                        std::span<const double> weights,
+                                        std::span<const double> limit, double cap);
 
 }  // namespace weft

@@ -38,7 +38,7 @@ void keep_best(Front& front) {
 
 struct RandomBlocks {
   std::vector<std::unique_ptr<ChoiceSolver>> solvers;
-  std::vector<ChainLink> chain;
+  std::vector<ChoiceLink> chain;
 };
 
 // A block's variables 0 and 1 are its ends, with `ends` values each.
@@ -63,9 +63,9 @@ RandomBlocks random_blocks(std::mt19937& random, int kinds, int length, int ends
 }
 
 // All that the chain can do, by value of its last end, without what is beaten.
-Front chain_front(const std::vector<ChainLink>& chain, int ends) {
+Front chain_front(const std::vector<ChoiceLink>& chain, int ends) {
   std::vector<Front> front(static_cast<std::size_t>(ends), Front{{0, 0}});
-  for (const ChainLink& link : chain) {
+  for (const ChoiceLink& link : chain) {
     std::vector<Front> next(front.size());
     each_choice(link.block->problem(),
                 [&](const std::vector<int>& choice, const std::vector<double>& cost) {
@@ -93,7 +93,8 @@ double least_time(const Front& front, double cap) {
   return least;
 }
 
-void expect_consistent(const std::vector<ChainLink>& chain, double cap, const ChainAnswer& answer) {
+void expect_consistent(const std::vector<ChoiceLink>& chain, double cap,
+                       const ChoiceChainAnswer& answer) {
   ASSERT_EQ(answer.blocks.size(), chain.size());
   std::vector<double> sum(kWeights.size(), 0.0);
   for (std::size_t l = 0; l < chain.size(); ++l) {
@@ -129,13 +130,13 @@ TEST(ChoiceChain, ShortChainsAreSolvedExactly) {
     }
     for (std::size_t i = 0; i < front.size(); i += 1 + front.size() / 4) {
       const double cap = front[i].memory * (1 + 1e-9);
-      const ChainAnswer answer = cheapest_chain_within(blocks.chain, kWeights, kLimit, cap);
+      const ChoiceChainAnswer answer = cheapest_chain_within(blocks.chain, kWeights, kLimit, cap);
       expect_consistent(blocks.chain, cap, answer);
       const double least = least_time(front, cap);
       EXPECT_NEAR(answer.total, least, 2e-6 * least + 1e-9);
       EXPECT_NEAR(answer.bound, answer.total, 2e-6 * least + 1e-9);
     }
-    const ChainAnswer none =
+    const ChoiceChainAnswer none =
         cheapest_chain_within(blocks.chain, kWeights, kLimit, 0.99 * front.back().memory - 0.01);
     EXPECT_TRUE(none.blocks.empty());
     EXPECT_EQ(none.bound, kInfinity);
@@ -154,7 +155,7 @@ TEST(ChoiceChain, LongChainsLieBetweenBoundAndTotal) {
     const Front front = chain_front(blocks.chain, ends);
     for (std::size_t i = 0; i < front.size(); i += 1 + front.size() / 4) {
       const double cap = front[i].memory * (1 + 1e-9);
-      const ChainAnswer answer = cheapest_chain_within(blocks.chain, kWeights, kLimit, cap);
+      const ChoiceChainAnswer answer = cheapest_chain_within(blocks.chain, kWeights, kLimit, cap);
       expect_consistent(blocks.chain, cap, answer);
       const double least = least_time(front, cap);
       EXPECT_LE(answer.bound, least * (1 + 1e-9));
@@ -168,7 +169,7 @@ TEST(ChoiceChain, LongChainsLieBetweenBoundAndTotal) {
 
 TEST(ChoiceChain, EndsMustHaveTheSameValues) {
   ChoiceSolver block({.kinds = 3, .values = {2, 3}});
-  const std::vector<ChainLink> chain = {{&block, 0, 1}};
+  const std::vector<ChoiceLink> chain = {{&block, 0, 1}};
   EXPECT_THROW(cheapest_chain_within(chain, kWeights, kLimit, 1), Error);
 }
 
