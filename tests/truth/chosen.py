@@ -22,14 +22,14 @@ CASES = [
     ("real:1", here.GPT, 8, []),
     ("real:1", here.MLP, 256, []),
     ("real:2", here.GPT, 16, []),
-    ("real:2", here.WIDE, 8, ["--memory", "60MiB"]),
+    ("real:2", here.WIDE, 8, ["--memory", "80MiB"]),
     ("real:2", here.LLAMA, 16, []),
     ("cores:4", here.GPT, 16, []),
-    ("cores:4", here.GPT, 16, ["--memory", "40MiB"]),
+    ("cores:4", here.GPT, 16, ["--memory", "80MiB"]),
     ("cores:8", here.WIDE, 32, []),
     ("sheet:4", here.GPT, 16, []),
-    ("sheet:4", here.LLAMA, 16, ["--memory", "24MiB"]),
-    ("sheet:8", here.GPT, 32, ["--memory", "32MiB"]),
+    ("sheet:4", here.LLAMA, 16, ["--memory", "120MiB"]),
+    ("sheet:8", here.GPT, 32, ["--memory", "80MiB"]),
     ("sheet:8", here.MLP, 512, []),
 ]
 FAR = 2.0  # times the predicted step of the plan: not run
