@@ -96,7 +96,7 @@ void search(benchmark::State& state, const Case& c) {
   const Problem p = make_problem(c);
   SearchResult found;
   for ([[maybe_unused]] auto _ : state) {
-    found = search_recipes(p.task, p.training, p.ops, {}, [](double) {});
+    found = search_all(p.task, p.training, p.ops, {}, [](double) {});
   }
   state.counters["tried"] = found.tried;
   state.counters["simulated"] = found.simulated;

@@ -80,19 +80,8 @@ OneStage one_stage(const Problem& p, BlockModel& model, const std::vector<Axis>&
     return result;
   }
   result.cost = answer.cost;
-  result.plan = Plan{.origin = "search",
-                     .model = p.task.model,
-                     .cluster = p.task.cluster,
-                     .batch = p.task.batch,
-                     .sequence = p.task.sequence,
-                     .dtype = p.task.dtype,
-                     .optimizer = p.task.optimizer,
-                     .seed = 0,
-                     .memory_budget_bytes = p.task.memory_budget_bytes,
-                     .micro_batches = micro_batch_sizes(p.task.batch, micro_batches),
-                     .schedule = "1f1b",
-                     .order = {},
-                     .stages = {stage_plan(model, table, question, answer, mesh_of(axes))}};
+  result.plan = plan_of(p.task, "search", micro_batches);
+  result.plan.stages = {stage_plan(model, table, question, answer, mesh_of(axes))};
   return result;
 }
 

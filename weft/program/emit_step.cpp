@@ -14,14 +14,14 @@
 
 namespace weft {
 
-SlotId StageEmitter::synchronised(ValueId sum) {
+SlotId StageEmitter::synchronised(ValueId sum, bool beside_backward) {
   const ValueId parameter = l_.graph.values[sum].of;
   const Placements target = parameter >= 0 ? l_.home[parameter].at(index_).update : replicated();
   const std::size_t first = segment_->instructions.size();
   const SlotId slot = convert(sums_.at(sum), target);
   for (std::size_t i = first; i < segment_->instructions.size(); ++i) {
     Instruction& instruction = segment_->instructions[i];
-    instruction.moved = instruction.opcode == Opcode::collective && !backward_waits_ &&
+    instruction.moved = instruction.opcode == Opcode::collective && beside_backward &&
                         (instruction.collective == CollectiveKind::all_reduce || i == first);
   }
   if (slot == sums_.at(sum)) {
@@ -79,14 +79,14 @@ bool StageEmitter::backward_waits() const {
 // of its own: these would stand behind the reductions, and all earlier stages wait with it.
 void StageEmitter::emit_sync() {
   begin(Phase::sync);
-  backward_waits_ = backward_waits();
+  const bool beside_backward = !backward_waits();
   std::vector<ValueId> tied;
   for (const Node& node : l_.graph.nodes) {
     if (!is_accumulate(node) || !l_.sums[node.outputs[0]].contains(index_)) {
       continue;
     }
     const ValueId sum = node.outputs[0];
-    const SlotId slot = synchronised(sum);
+    const SlotId slot = synchronised(sum, beside_backward);
     if (sum == l_.graph.loss) {
       l_.program.loss_slot = slot;
       l_.program.loss_stage = index_;

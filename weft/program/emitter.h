@@ -66,7 +66,7 @@ class StageEmitter {
 
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
-  SlotId synchronised(ValueId sum);
+  SlotId synchronised(ValueId sum, bool beside_backward);
   [[nodiscard]] bool backward_waits() const;
   void gather_sums(ValueId sum);
   void emit_update_node(NodeId n);
@@ -94,7 +94,6 @@ class StageEmitter {
     Instruction accumulate;
   };
   std::vector<Scattered> scattered_;
-  bool backward_waits_ = false;
   std::size_t recvs_ = 0;  // receives stand at the start of the segment
 };
 

@@ -2,6 +2,7 @@
 #include <numeric>
 #include <set>
 
+#include "weft/base/divisors.h"
 #include "weft/recipes/recipes.h"
 
 namespace weft {
@@ -9,16 +10,6 @@ namespace {
 
 constexpr int kLargestTp = 64;
 constexpr int kFewDevices = 16;
-
-std::vector<int> divisors(int number) {
-  std::vector<int> result;
-  for (int d = 1; d <= number; ++d) {
-    if (number % d == 0) {
-      result.push_back(d);
-    }
-  }
-  return result;
-}
 
 int largest_host(const Cluster& cluster) {
   std::vector<int> devices(std::max<std::size_t>(cluster.hosts.size(), 1));

@@ -175,6 +175,22 @@ std::vector<std::int64_t> micro_batch_sizes(std::int64_t batch, int count) {
   return sizes;
 }
 
+Plan plan_of(const Task& task, const std::string& origin, int micro_batches) {
+  return {.origin = origin,
+          .model = task.model,
+          .cluster = task.cluster,
+          .batch = task.batch,
+          .sequence = task.sequence,
+          .dtype = task.dtype,
+          .optimizer = task.optimizer,
+          .seed = task.seed,
+          .memory_budget_bytes = task.memory_budget_bytes,
+          .micro_batches = micro_batch_sizes(task.batch, micro_batches),
+          .schedule = "1f1b",
+          .order = {},
+          .stages = {}};
+}
+
 RecipePlan recipe_plan(const Recipe& recipe, const Task& task, const Graph& forward,
                        const OpTable& ops) {
   const std::vector<std::string> names = layers(forward);
@@ -203,19 +219,9 @@ RecipePlan recipe_plan(const Recipe& recipe, const Task& task, const Graph& forw
   } else if (recipe.recompute == "ops") {
     recompute_cheap_nodes(forward, ops, stages);
   }
-  result.plan = Plan{.origin = "recipe " + format_recipe(recipe),
-                     .model = task.model,
-                     .cluster = task.cluster,
-                     .batch = task.batch,
-                     .sequence = task.sequence,
-                     .dtype = task.dtype,
-                     .optimizer = task.optimizer,
-                     .seed = task.seed,
-                     .memory_budget_bytes = task.memory_budget_bytes,
-                     .micro_batches = micro_batch_sizes(task.batch, recipe.micro_batches),
-                     .schedule = recipe.schedule,
-                     .order = {},
-                     .stages = std::move(stages)};
+  result.plan = plan_of(task, "recipe " + format_recipe(recipe), recipe.micro_batches);
+  result.plan->schedule = recipe.schedule;
+  result.plan->stages = std::move(stages);
   return result;
 }
 

@@ -52,6 +52,9 @@ struct Recipe {
 /// As even as possible, larger ones first.
 [[nodiscard]] std::vector<std::int64_t> micro_batch_sizes(std::int64_t batch, int count);
 
+/// A plan of a task that still lacks its stages.
+[[nodiscard]] Plan plan_of(const Task& task, const std::string& origin, int micro_batches);
+
 /// The plan of a recipe, or the reason why there is none (degrees that do not divide heads,
 /// devices, …). Devices: pipeline stages across hosts first, then dp, ep, cp, and tp inside
 /// (neighbours).

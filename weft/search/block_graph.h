@@ -26,7 +26,7 @@ inline constexpr int kElsewhere = -2;
 /// One layer of a class of layers alike.
 struct BlockGraph {
   std::vector<BlockNode> nodes;
-  ValueId entry = -1;  // the result of earlier layers that most of its nodes read; -1: none
+  ValueId entry = -1;  // of what earlier layers made and it reads, the latest; -1: none
   ValueId exit = -1;   // what later layers read as their entry; -1: none
   int exit_node = -1;  // its producer, by place
   int exit_output = 0;

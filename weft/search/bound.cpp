@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "weft/cost/cost.h"
-#include "weft/graph/blocks.h"
 #include "weft/search/search.h"
 
 // Two bounds on the step of every program, whatever it overlaps and in which order it runs.
@@ -19,11 +17,9 @@
 //
 //   step >= (sum over nodes of w_n) / N
 //
-// A kernel also takes a fixed time, so a node takes at least as long as one kernel for all of it:
-// t(a) + t(b) >= t(a + b). Where the cost model has measured tables, w_n is taken instead.
-//
 // over forward and gradient nodes for the whole batch and over the nodes of the update, each of
-// which runs for every part of every parameter at least once.
+// which runs for every part of every parameter at least once. Without measured tables a kernel also
+// takes a fixed time, t(a) + t(b) >= t(a + b), and w_n is one kernel for all of the node.
 
 namespace weft {
 

@@ -6,21 +6,13 @@
 #include <array>
 #include <set>
 
+#include "weft/base/divisors.h"
+
 namespace weft {
 namespace {
 
 constexpr int kFewDevices = 16;
 constexpr std::int64_t kManySamples = 4096;  // of a replica: not all divisors are tried
-
-std::vector<int> divisors(int number) {
-  std::vector<int> result;
-  for (int d = 1; d <= number; ++d) {
-    if (number % d == 0) {
-      result.push_back(d);
-    }
-  }
-  return result;
-}
 
 int devices_of_first_host(const Cluster& cluster) {
   return static_cast<int>(std::ranges::count_if(

@@ -28,7 +28,25 @@ std::vector<double> stage_shares(const Plan& plan, const Timeline& timeline) {
   return shares;
 }
 
+// The largest share of its budget that a device uses.
+double memory_share(const Candidate& candidate) {
+  double share = 0;
+  const std::vector<std::int64_t>& budget = candidate.plan.memory_budget_bytes;
+  for (std::size_t d = 0; d < budget.size(); ++d) {
+    share = std::max(share, static_cast<double>(candidate.peak_memory_bytes[d]) /
+                                static_cast<double>(std::max<std::int64_t>(budget[d], 1)));
+  }
+  return share;
+}
+
 }  // namespace
+
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.fits != b.fits) {
+    return a.fits;
+  }
+  return a.fits ? a.step_s < b.step_s : memory_share(a) < memory_share(b);
+}
 
 void check_program(const Plan& plan, const Graph& training, const OpTable& ops) {
   const std::vector<std::string> wrong = violations(lower(training, plan, ops), training, ops);

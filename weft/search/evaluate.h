@@ -8,6 +8,10 @@
 
 namespace weft {
 
+/// Fitting ones first; of those the fastest, of the others the one that needs the least of its
+/// budgets.
+[[nodiscard]] bool better(const Candidate& a, const Candidate& b);
+
 /// Throws Error{bug} if the plan's program would not run.
 void check_program(const Plan& plan, const Graph& training, const OpTable& ops);
 /// `evaluate` without `check_program`, with a cost model of the plan's cluster that is used again.

@@ -170,19 +170,9 @@ double Drafting::estimate(const Draft& draft) const {
 
 Plan Drafting::plan(const Draft& draft) const {
   const Configuration& c = draft.configuration;
-  Plan plan{.origin = fmt::format("search {},schedule={}", configuration_name(c), schedule_),
-            .model = task_.model,
-            .cluster = task_.cluster,
-            .batch = task_.batch,
-            .sequence = task_.sequence,
-            .dtype = task_.dtype,
-            .optimizer = task_.optimizer,
-            .seed = task_.seed,
-            .memory_budget_bytes = task_.memory_budget_bytes,
-            .micro_batches = micro_batch_sizes(task_.batch, c.micro_batches),
-            .schedule = schedule_,
-            .order = {},
-            .stages = {}};
+  Plan plan = plan_of(task_, fmt::format("search {},schedule={}", configuration_name(c), schedule_),
+                      c.micro_batches);
+  plan.schedule = schedule_;
   for (int s = 0; s < c.stages; ++s) {
     plan.stages.push_back(
         stage_plan(model_, *draft.table, draft.questions[s], draft.answers[s], stage_mesh(c, s)));

@@ -37,25 +37,6 @@ struct Guess {
   Estimate estimate;
 };
 
-// The largest share of its budget that a device uses.
-double memory_share(const Candidate& candidate) {
-  double share = 0;
-  const std::vector<std::int64_t>& budget = candidate.plan.memory_budget_bytes;
-  for (std::size_t d = 0; d < budget.size(); ++d) {
-    share = std::max(share, static_cast<double>(candidate.peak_memory_bytes[d]) /
-                                static_cast<double>(std::max<std::int64_t>(budget[d], 1)));
-  }
-  return share;
-}
-
-// Fitting ones first; of those the fastest, of the others the one that needs the least memory.
-bool better(const Candidate& a, const Candidate& b) {
-  if (a.fits != b.fits) {
-    return a.fits;
-  }
-  return a.fits ? a.step_s < b.step_s : memory_share(a) < memory_share(b);
-}
-
 class Search {
  public:
   Search(const Task& task, const Graph& training, const OpTable& ops, const RecipeEffort& how,

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "weft/search/evaluate.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
@@ -14,23 +12,6 @@ namespace {
 
 constexpr double kPlanShare = 0.8;  // of the progress
 constexpr std::size_t kFewDevices = 64;
-
-double memory_share(const Candidate& candidate) {
-  double share = 0;
-  const std::vector<std::int64_t>& budget = candidate.plan.memory_budget_bytes;
-  for (std::size_t d = 0; d < budget.size(); ++d) {
-    share = std::max(share, static_cast<double>(candidate.peak_memory_bytes[d]) /
-                                static_cast<double>(std::max<std::int64_t>(budget[d], 1)));
-  }
-  return share;
-}
-
-bool better(const Candidate& a, const Candidate& b) {
-  if (a.fits != b.fits) {
-    return a.fits;
-  }
-  return a.fits ? a.step_s < b.step_s : memory_share(a) < memory_share(b);
-}
 
 }  // namespace
 

@@ -116,8 +116,8 @@ StageTable::StageTable(BlockModel& model, BlockPlace place, int micro_batches)
   choose_boundary(0);
 }
 
-// Shared parameters lie as is best for the first layer that uses them, of the ways that all others
-// can use too.
+// Shared parameters lie in a way that all layers can use: split by rows along as many axes as
+// possible, as vocabularies are.
 void StageTable::place_shared() {
   for (std::size_t i = 0; i < model_.chain.shared.size(); ++i) {
     const ValueId v = model_.chain.shared[i];
@@ -152,7 +152,6 @@ void StageTable::place_shared() {
     if (common.empty()) {
       continue;
     }
-    // Rows of a table split along free axes, as vocabularies are, else whole.
     Placements best = common.front();
     int most = -1;
     for (const Placements& p : common) {
