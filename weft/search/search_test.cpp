@@ -5,7 +5,7 @@
 #include "weft/ops/builder.h"
 #include "weft/search/layer_sums.h"
 
-// Searches over whole models stand in tests/property: they need a frontend and gradients, which
+// Searches over whole models stand in tests/search: they need a frontend and gradients, which
 // this module does not know.
 
 namespace weft {
