@@ -73,7 +73,12 @@ std::vector<int> add_devices(Cluster& cluster, const FileSpec& file) {
     cluster.hosts.push_back(spec.host);
     int number = 0;
     for (const DeviceGroup& group : spec.devices) {
-      const int type = type_index(cluster, group.type);
+      DeviceType played = group.type;
+      if (file.emulation != Emulation::none) {  // emulated links take none of a processor's time
+        played.compute_slowdown = 1;
+        played.communication_slowdown = 1;
+      }
+      const int type = type_index(cluster, played);
       for (int i = 0; i < group.count; ++i, ++number) {
         cluster.devices.push_back({.type = type,
                                    .host = static_cast<int>(h),

@@ -180,6 +180,17 @@ TEST(ClusterFile, EmulationComesBackFromItsOtherForm) {
   }
 }
 
+TEST(ClusterFile, EmulatedDevicesAreNotSlowedDownByTheirLinks) {
+  Json json = Json::parse(kExample);
+  json["hosts"][0]["devices"][0]["compute_slowdown"] = 2;
+  json["hosts"][0]["devices"][0]["communication_slowdown"] = 3;
+  EXPECT_EQ(cluster_from_json(json, "test").types[0].compute_slowdown, 2);
+  EXPECT_EQ(cluster_from_json(json, "test").types[0].communication_slowdown, 3);
+  json["emulate"] = true;
+  EXPECT_EQ(cluster_from_json(json, "test").types[0].compute_slowdown, 1);
+  EXPECT_EQ(cluster_from_json(json, "test").types[0].communication_slowdown, 1);
+}
+
 TEST(ClusterFile, AllMistakesAreToldAtOnce) {
   Json json = Json::parse(kExample);
   json["hosts"][0]["memory"] = "x";
