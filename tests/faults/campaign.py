@@ -31,6 +31,7 @@ import stored
 MODEL = "gpt:layers=2,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1"
 LIMIT_S = 10
 STEPS, SAVE_EVERY = 8, 2
+START_TIMEOUT = "6"  # without a launcher nobody knows of a rank that never came
 WHERE = re.compile(r"step \d+|start|load|sav")
 
 
@@ -48,7 +49,7 @@ class Campaign:
         self.root = folder
         self.weft = os.path.abspath(os.path.join(binaries, "weft"))
         self.worker = os.path.abspath(os.path.join(binaries, "weft-worker"))
-        self.plans, self.base, self.losses = {}, {}, {}
+        self.plans, self.base, self.losses, self.checkpoint_bytes = {}, {}, {}, {}
         self.lock, self.count = threading.Lock(), 0
 
     def prepare(self, recipes):
@@ -65,6 +66,7 @@ class Campaign:
             self.losses[recipe] = read_losses(log)
             for late in stored.checkpoints_in(self.base[recipe])[1:]:
                 shutil.rmtree(late)
+            self.checkpoint_bytes[recipe] = bytes_on_disk(self.base[recipe])
 
     def must(self, *words):
         done = subprocess.run([self.weft, *words], capture_output=True, text=True, timeout=300)
@@ -223,9 +225,17 @@ def strike_from_outside(site, job):
             os.kill(pid, signal.SIGKILL if site.case.kind == "kill" else signal.SIGSTOP)
 
 
+def bytes_on_disk(folder):
+    """What its files take where they are written in pages."""
+    page = os.sysconf("SC_PAGESIZE")
+    sizes = [os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names]
+    return sum((size + page - 1) // page * page for size in sizes)
+
+
 def mount_small_disk(site):
     os.makedirs(site.save)
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={site.case.detail}", "none", site.save],
+    size = int(float(site.case.detail) * site.campaign.checkpoint_bytes[site.case.recipe])
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", site.save],
                                            capture_output=True).returncode != 0:
         raise Skip("may not mount a small file system")
     site.undo.append(lambda: subprocess.run(["umount", "-l", site.save], check=False))
@@ -340,7 +350,7 @@ def run_plain(site, outcome):
     if site.case.where == "load":
         site.copy_base()
     port = str(free_port())
-    more = ["--timeout", "8"] if site.case.where == "start" else []  # nobody knows of a rank that never came
+    more = ["--timeout", START_TIMEOUT] if site.case.where == "start" else []
     words = [site.campaign.worker, site.campaign.plans[site.case.recipe], *site.words(*more)]
     world = catalogue.RECIPES[site.case.recipe][0]
     ranks = [site.start(words, RANK=str(r), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
@@ -371,7 +381,7 @@ def two_namespaces(site):
 
 def run_netns(site, outcome):
     names = two_namespaces(site)
-    more = ["--keep", "2"] + (["--timeout", "8"] if site.case.where == "start" else [])
+    more = ["--keep", "2"] + (["--timeout", START_TIMEOUT] if site.case.where == "start" else [])
     words = [site.campaign.worker, site.campaign.plans[site.case.recipe],
              *site.words(*more, steps=1000000, every=1 if site.case.where == "save" else 1000)]
     outputs = [open(os.path.join(site.folder, f"out-{r}"), "w+") for r in range(2)]

@@ -25,7 +25,7 @@ class Case:
     recipe: str = "dp"
     step: int = 3
     mode: str = "weft"       # weft | restart | plain (no launcher) | netns (no launcher, two namespaces) | resume
-    detail: str = ""         # of damage; size of a disk
+    detail: str = ""         # of damage; size of a disk in checkpoints, of which the job writes four
     outside: bool = False    # the script sends the signal, at any moment
 
     def name(self):
@@ -69,7 +69,7 @@ def full_campaign(seed):
     cases += by_hook("full", ["save", "write"], "pp") + by_hook("full", ["save", "write"], "tp")
     cases += [Case("full", "commit", 0, "dp", 4)]
     cases += [Case("disk", "save", 0, recipe, detail=size) for recipe in ("dp", "pp", "mixed")
-              for size in ("1300k", "2200k", "3000k")]
+              for size in ("1.5", "2.5", "3.5")]
     cases += damages()
     cases += [Case(kind, "any moment", draw.randrange(2), recipe, outside=True) for kind in ("kill", "stop")
               for recipe in ("dp", "pp", "tp") for _ in range(2)]
@@ -87,7 +87,7 @@ def full_campaign(seed):
 def short_campaign():
     return [Case("kill", "backward", 1, "dp", 3), Case("exception", "collective", 0, "pp", 3),
             Case("stop", "forward", 1, "dp", 3), Case("hang", "backward", 0, "dp", 3),
-            Case("full", "save", 1, "pp", 4), Case("disk", "save", 0, "dp", detail="1300k"),
+            Case("full", "save", 1, "pp", 4), Case("disk", "save", 0, "dp", detail="1.5"),
             Case("damage", "load", 1, "pp", mode="resume", detail="one bit"),
             Case("kill", "write", 0, "dp", 4, mode="restart"), Case("kill", "collective", 1, "dp", 3, mode="plain"),
             Case("cut", "step", 1, "dp", mode="netns"), Case("kill", "start", 0, "pp", 0)]

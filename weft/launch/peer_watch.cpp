@@ -119,6 +119,7 @@ void PeerWatch::Impl::greet(LineSocket& stranger) {
   }
   links[rank] = std::move(stranger);
   pulses[rank].ended = false;
+  next_beat = {};  // it shall know at once where rank 0 is
   for (const std::string& line : lines) {
     hear(rank, line);
   }
