@@ -3,6 +3,10 @@
 // Framework for Evaluating Cost-effective and Compute-optimal Large Language Model Training, MICRO
 // 2024): Megatron-LM, vocabulary 51200, mixed precision, no recomputation, 1F1B.
 //
+// They are published as measured, but they are sums: exactly linear in the number of layers
+// (VtrainData.IsASum). What was measured is a layer, the embedding and the head for each hidden
+// size, tensor parallelism and micro-batch, each once and on one device.
+//
 // Every fifth row calibrates five constants; the others are predicted:
 //
 //   matmul efficiency and half size, bytes moved for each attention score (attention was not
@@ -139,6 +143,24 @@ void print_groups(const std::vector<Row>& rows, const std::vector<double>& predi
     fmt::print("{:2}  {:2}  {:6}  {:4}  {:8.1f} %  {:+7.1f} %\n", std::get<0>(key),
                std::get<1>(key), std::get<2>(key), n, 100 * sums.second.first / n,
                100 * sums.first / n);
+  }
+}
+
+// With one replica, rows that differ in layers only lie on a line.
+TEST(VtrainData, IsASum) {
+  const std::string path = reference_file("throughput/vtrain_single_1440.csv");
+  if (path.empty()) {
+    GTEST_SKIP() << "WEFT_REFERENCE_DATA has no throughput/vtrain_single_1440.csv";
+  }
+  std::map<std::tuple<int, int, int, int, int>, std::map<int, double>> lines;
+  for (const Row& r : read_rows(path)) {
+    if (r.dp == 1) {
+      lines[{r.batch, r.micro, r.hidden, r.tp, r.pp}][r.layers] = r.seconds;
+    }
+  }
+  for (const auto& [key, at] : lines) {
+    ASSERT_EQ(at.size(), 4U);
+    EXPECT_NEAR((at.at(16) - at.at(12)) / (at.at(24) - at.at(20)), 1, 1e-9);
   }
 }
 
