@@ -63,6 +63,7 @@ class ProblemMaker {
                Conversions& conversions)
       : chain_(chain),
         block_(chain.classes[block_class]),
+        pinned_(chain.pinned[block_class]),
         place_(place),
         graph_(graph),
         ops_(ops),
@@ -167,6 +168,7 @@ class ProblemMaker {
     const BlockNode& own = block_.nodes[n];
     const Node& node = graph_.nodes[own.node];
     const int variable = add_variable(options_[n].size());
+    const bool again = n < pinned_.nodes.size() && pinned_.nodes[n].again;
     result_.splits.emplace_back();
     result_.working_bytes.emplace_back();
     for (std::size_t value = 0; value < options_[n].size(); ++value) {
@@ -181,7 +183,7 @@ class ProblemMaker {
       }
       const double forward_s = runs * node_seconds(node, option.placed);
       add(variable, kForward, value, forward_s);
-      add(variable, kBackward, value, chain_.repeated[node.outputs[0]] ? forward_s : 0);
+      add(variable, kBackward, value, again || chain_.repeated[node.outputs[0]] ? forward_s : 0);
       for (std::size_t g = 0; g < own.gradients.size(); ++g) {
         const Node& gradient = graph_.nodes[own.gradients[g]];
         add(variable, gradient.role == Role::weight_grad ? kWeight : kBackward, value,
@@ -190,7 +192,7 @@ class ProblemMaker {
       result_.working_bytes.back().push_back(working_bytes(own, option));
       for (std::size_t o = 0; o < node.outputs.size(); ++o) {
         const bool crosses = node.outputs[o] == block_.exit;  // counted where it enters
-        if (chain_.saved[node.outputs[o]] && !crosses) {
+        if (chain_.saved[node.outputs[o]] && !crosses && !again) {
           const TensorType& type = graph_.values[node.outputs[o]].type;
           add(variable, kSaved, value,
               static_cast<double>(local(type, option.placed.outputs[o]).bytes()));
@@ -270,7 +272,11 @@ class ProblemMaker {
 
   void add_weights(std::size_t n) {
     BlockProblem::Weights& weights = result_.weights[n];
+    const bool all_pinned = std::ranges::all_of(terms_[n], [&](const WeightTerm& term) {
+      return !is_own(term) || is_pinned(pinned_, n, term.input);
+    });
     weights.modes = weight_modes();
+    weights.modes.resize(all_pinned ? 1 : weights.modes.size());
     weights.variable = add_variable(weights.modes.size());
     const std::size_t modes = weights.modes.size();
     ChoicePair pair{.first = static_cast<int>(n), .second = weights.variable, .cost = {}};
@@ -285,7 +291,9 @@ class ProblemMaker {
           if (!is_own(term)) {
             continue;
           }
-          weight_costs_.add(term, options_[n][value], weights.modes[m], costs);
+          weight_costs_.add(
+              term, options_[n][value],
+              modes_on(place_.mesh, pinned_, n, term.input, weights.modes[m]), costs);
         }
         for (const CostKind kind : {kWeight, kBeside, kSync, kStep, kState}) {
           pair.cost[kind][value * modes + m] = static_cast<float>(costs[kind]);
@@ -472,6 +480,7 @@ class ProblemMaker {
 
   const BlockChain& chain_;
   const BlockGraph& block_;
+  const PinnedLayer& pinned_;
   const BlockPlace& place_;
   const Graph& graph_;
   const OpTable& ops_;

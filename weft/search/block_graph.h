@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "weft/ops/op.h"
+#include "weft/search/pinned.h"
 
 namespace weft {
 
@@ -43,6 +44,7 @@ struct ParameterState {
 /// The layers of a training graph as a chain of blocks.
 struct BlockChain {
   std::vector<BlockGraph> classes;         // by class of layers alike; of its first layer
+  std::vector<PinnedLayer> pinned;         // by class: what the user wants of its layers
   std::vector<std::string> layers;         // names, in order
   std::vector<int> class_of;               // by layer
   std::vector<std::vector<NodeId>> nodes;  // by layer: its forward nodes, as in its class
@@ -54,6 +56,8 @@ struct BlockChain {
   std::vector<bool> repeated_layer;        // by layer: one of several alike, or numbered
 };
 
-[[nodiscard]] BlockChain block_chain(const Graph& training, const OpTable& ops);
+/// Layers that are pinned otherwise than their like are classes of their own.
+[[nodiscard]] BlockChain block_chain(const Graph& training, const OpTable& ops,
+                                     const Pins& pins = {});
 
 }  // namespace weft

@@ -95,8 +95,15 @@ const std::vector<std::vector<NodeOption>>& BlockOptions::options(int block_clas
   }
   const auto [it, fresh] = options_.try_emplace({block_class, shape});
   if (fresh) {
-    for (const BlockNode& node : chain_.classes[block_class].nodes) {
-      it->second.push_back(node_options(node, mesh, data_axes));
+    const std::vector<BlockNode>& nodes = chain_.classes[block_class].nodes;
+    const PinnedLayer& pinned = chain_.pinned[block_class];
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (is_pinned(pinned, n)) {
+        it->second.push_back(
+            {node_option(nodes[n], splits_for(*pinned.nodes[n].split, mesh), mesh)});
+      } else {
+        it->second.push_back(node_options(nodes[n], mesh, data_axes));
+      }
     }
   }
   return it->second;

@@ -32,7 +32,8 @@ class BlockOptions {
   BlockOptions(const BlockChain& chain, const Graph& training, const OpTable& ops)
       : chain_(chain), graph_(training), ops_(ops) {}
 
-  /// By node of the block. The first `data_axes` axes only ever split the batch.
+  /// By node of the block. The first `data_axes` axes only ever split the batch. A pinned node has
+  /// one option: any that a plan can say.
   const std::vector<std::vector<NodeOption>>& options(int block_class, const Mesh& mesh,
                                                       int data_axes);
   /// By node of the block: the weights that are first used by it.

@@ -1,4 +1,6 @@
+#include "weft/base/error.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/pinned.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
 
@@ -24,6 +26,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       }
     };
   };
+  check_pins(limits, training, ops);
   const CostModel cost(task.cluster);
   PlanSearchResult plans = search_plans(task, training, ops, cost, limits, report(0, kPlanShare));
   const Candidate* best = nullptr;
@@ -46,6 +49,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
     std::optional<Candidate>& place = best->fits ? result.best : result.nearest;
     if (!place || better(*best, *place)) {
       check_program(best->plan, training, ops);
+      WEFT_CHECK(has_pinned(best->plan, limits.pins, training));
       place = *best;
     }
   }

@@ -10,6 +10,7 @@
 
 #include "weft/base/error.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/pinned.h"
 #include "weft/search/plan_draft.h"
 
 // A configuration (configurations.h) is a mesh shape, a number of stages and one of micro-batches.
@@ -42,6 +43,7 @@ constexpr int kOrderTurns = 3;
 constexpr double kOrderGain = 0.06;  // what another order may save
 constexpr double kWorthwhile = 0.003;
 constexpr double kHope = 1.3;     // budgets for drafts that do not fit into one
+constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
 constexpr double kBinds = 0.9;    // a stage that uses so much of what it is given would use more
 constexpr double kRoomy = 0.97;   // a stage that uses less of its budget may be given more
 constexpr double kSpare = 0.002;  // of the budget: stays free
@@ -69,7 +71,7 @@ class PlanSearch {
         cost_(cost),
         limits_(limits),
         progress_(progress),
-        model_(training, ops, cost),
+        model_(training, ops, cost, limits.pins),
         drafting_(task, model_, limits.schedule.empty() ? "1f1b" : limits.schedule),
         budget_(static_cast<double>(*std::ranges::min_element(task.memory_budget_bytes))) {}
 
@@ -77,6 +79,9 @@ class PlanSearch {
     if (is_known(limits_.schedule)) {
       make_drafts();
       judge_drafts();
+      if (result_.candidates.empty() && !limits_.pins.empty()) {
+        judge_leanest();
+      }
     }
     return std::move(result_);
   }
@@ -108,6 +113,12 @@ class PlanSearch {
         all_configurations(task_, static_cast<int>(model_.chain.layers.size()), limits_);
     for (std::size_t i = 0; i < configurations.size(); ++i) {
       const Configuration& c = configurations[i];
+      const std::string why_not =
+          why_not_on(stage_mesh(c, 0), limits_.pins, model_.training, model_.ops);
+      if (!why_not.empty()) {
+        note("{}: {}", configuration_name(c), why_not);
+        continue;
+      }
       Draft draft;
       draft.configuration = c;
       draft.table = &table(c);
@@ -181,6 +192,23 @@ class PlanSearch {
         wrong_by.try_emplace(shape(drafts_[next]), result_.candidates[before].step_s / estimate_s);
       }
       report(0.7 + 0.3 * std::min(1.0, work / kEnoughWork));
+    }
+  }
+
+  // Nothing fits, and recipes hardly have what is pinned: the plan that needs the least memory says
+  // what is lacking.
+  void judge_leanest() {
+    for (double more = 2; more < kMostMemory; more *= 2) {
+      for (Draft& draft : drafts_) {
+        draft.questions.assign(draft.configuration.stages, {.bytes = more * budget_});
+        drafting_.cut(draft);
+        if (draft.step_s < kNever) {
+          double work = 0;
+          double best_s = kNever;
+          judge(draft, work, best_s);
+          return;
+        }
+      }
     }
   }
 

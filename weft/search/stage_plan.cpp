@@ -32,6 +32,7 @@ StagePlan stage_plan(const BlockModel& model, const StageTable& table,
   for (int l = question.first; l < question.end; ++l) {
     stage.layers.push_back(model.chain.layers[l]);
     const BlockProblem& problem = table.problem(l, question.first);
+    const PinnedLayer& pinned = model.chain.pinned[model.chain.class_of[l]];
     const LayerWay& way =
         table.way(l, question.first, answer.boundary, answer.ways[l - question.first]);
     if (way.recompute) {
@@ -47,15 +48,20 @@ StagePlan stage_plan(const BlockModel& model, const StageTable& table,
         }
       }
       nodes.push_back(std::move(named));
+      if (n < pinned.nodes.size() && pinned.nodes[n].again) {
+        stage.recompute.push_back(node.name);
+      }
       const BlockProblem::Weights& menu = problem.weights[n];
       if (menu.variable < 0) {
         continue;
       }
-      const std::vector<WeightMode>& modes = menu.modes[way.choice[menu.variable]];
-      for (const ValueId v : node.inputs) {
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const ValueId v = node.inputs[i];
         if (graph.values[v].kind != ValueKind::parameter) {
           continue;
         }
+        const std::vector<WeightMode> modes =
+            modes_on(mesh, pinned, n, static_cast<int>(i), menu.modes[way.choice[menu.variable]]);
         NamedSplit weight{.node = graph.values[v].name, .split = {}};
         for (std::size_t a = 0; a < modes.size(); ++a) {
           if (modes[a] != WeightMode::replicate) {

@@ -307,7 +307,9 @@ void StageTable::fill_menu(Block& block, int boundary, bool repeated) const {
     }
   };
   for (const bool recompute : {false, true}) {
-    if (repeated ? !(recompute ? may_recompute : may_keep) : recompute) {
+    const std::optional<bool>& pinned = model_.chain.pinned[block.block_class].recompute;
+    const bool may = repeated ? (recompute ? may_recompute : may_keep) : !recompute;
+    if (pinned ? recompute != *pinned : !may) {
       continue;
     }
     add(recompute, 0, 0);
