@@ -69,11 +69,9 @@ TEST(PinnedBlock, IsTheBlockWithVariablesFixed) {
   const NodeRule up{.nodes = "h.*/mlp/up", .split = {{"dp", "b"}, {"tp", "n"}}};
   const NodeRule norm{.nodes = "h.*/ln_1", .split = {{"dp", "b"}, {"tp", "s"}}};
   const LayerPin pin{.layers = {"h.1"},
-                     .axes = {},
                      .nodes = {up, norm},
                      .weights = std::vector<WeightRule>{
-                         {.parameters = "h.*/mlp/up.*", .modes = {{"dp", WeightMode::zero2}}}},
-                     .recompute = {}};
+                         {.parameters = "h.*/mlp/up/*", .modes = {{"dp", WeightMode::zero2}}}}};
   BlockModel whole(job.training, job.ops, cost);
   BlockModel pinned(job.training, job.ops, cost, {pin});
   EXPECT_EQ(whole.chain.classes.size() + 1, pinned.chain.classes.size());
@@ -98,8 +96,7 @@ TEST(PinnedBlock, IsTheBlockWithVariablesFixed) {
     if (name == "h.1/mlp/up") {
       const auto& modes = all.weights[n].modes;
       const std::vector<WeightMode> wanted = {WeightMode::zero2, WeightMode::replicate};
-      fixed.emplace_back(all.weights[n].variable,
-                         std::ranges::find(modes, wanted) - modes.begin());
+      fixed.emplace_back(all.weights[n].variable, std::ranges::find(modes, wanted) - modes.begin());
     }
   }
   ASSERT_EQ(fixed.size(), 3U);
@@ -145,20 +142,17 @@ TEST(PinSearch, APlanPinnedToItselfIsFoundAgain) {
   }
 }
 
-// What the search would never do: one layer with ZeRO-3 and recomputation, another with nodes split
+// What the search would never do: one layer with ZeRO-2 and recomputation, another with nodes split
 // along the hidden dim by the data axis and by ratios.
 TEST(PinSearch, KeepsWhatIsPinnedAndSearchesTheRest) {
   const Job job("1x4xA100-80GB");
   const Pins pins = {{.layers = {"h.0"},
                       .axes = {{"dp", 2}},
-                      .nodes = {},
-                      .weights = std::vector<WeightRule>{
-                          {.parameters = "*", .modes = {{"dp", WeightMode::zero3}}}},
+                      .weights = std::vector<WeightRule>{{.parameters = "*",
+                                                          .modes = {{"dp", WeightMode::zero2}}}},
                       .recompute = std::vector<std::string>{"h.0"}},
                      {.layers = {"h.2"},
-                      .axes = {},
                       .nodes = {{.nodes = "*/mlp/up", .split = {{"dp", "n:3:1"}}}},
-                      .weights = {},
                       .recompute = std::vector<std::string>{"*/mlp/act"}}};
   const SearchResult found = job.search(pins);
   ASSERT_TRUE(found.best.has_value());
@@ -167,26 +161,24 @@ TEST(PinSearch, KeepsWhatIsPinnedAndSearchesTheRest) {
   EXPECT_FALSE(computes_again(plan, "h.2"));
   const StagePlan& first = stage_with(plan, "h.0");
   EXPECT_EQ(first.mesh.axes[axis_index(first.mesh, "dp")].size, 2);
-  EXPECT_EQ(weight_mode(first, "h.0/mlp/up.weight", "dp"), WeightMode::zero3);
-  EXPECT_EQ(weight_mode(first, "h.0/ln_1.weight", "dp"), WeightMode::zero3);
+  EXPECT_EQ(weight_mode(first, "h.0/mlp/up/w", "dp"), WeightMode::zero2);
+  EXPECT_EQ(weight_mode(first, "h.0/ln_1/w", "dp"), WeightMode::zero2);
   const StagePlan& last = stage_with(plan, "h.2");
   EXPECT_EQ(rule_for(last, "h.2/mlp/up")->split.at("dp"), "n:3:1");
   EXPECT_TRUE(std::ranges::find(last.recompute, "h.2/mlp/act") != last.recompute.end());
   const StagePlan& free = stage_with(plan, "h.1");
   EXPECT_EQ(rule_for(free, "h.1/mlp/up")->split.at("dp"), "b");
-  EXPECT_NE(weight_mode(free, "h.1/mlp/up.weight", "dp"), WeightMode::zero3);
+  EXPECT_NE(weight_mode(free, "h.1/mlp/up/w", "dp"), WeightMode::zero2);
 }
 
 TEST(PinSearch, SaysWhenNothingIsAsPinned) {
   const Job job("1x4xA100-80GB");
-  const SearchResult none = job.search(
-      {{.layers = {"h.0"}, .axes = {{"tp", 3}}, .nodes = {}, .weights = {}, .recompute = {}}});
+  const SearchResult none = job.search({{.layers = {"h.0"}, .axes = {{"tp", 5}}}});
   EXPECT_FALSE(none.best || none.nearest);
   // With every weight whole on one device there is a plan, but not in this little memory.
   const Job small("1x4xA100-80GB", std::int64_t{20} << 20);
   const SearchResult lean = small.search({{.layers = {"*"},
                                            .axes = {{"tp", 1}},
-                                           .nodes = {},
                                            .weights = std::vector<WeightRule>(),
                                            .recompute = std::vector<std::string>()}},
                                          "pp=1");
@@ -213,11 +205,7 @@ std::string mistake(const Job& job, const LayerPin& pin, const std::string& forb
 TEST(CheckPins, NamesWhatThereIs) {
   const Job job("1x4xA100-80GB");
   const auto pin = [](const std::string& layer, std::vector<NodeRule> nodes) {
-    return LayerPin{.layers = {layer},
-                    .axes = {},
-                    .nodes = std::move(nodes),
-                    .weights = {},
-                    .recompute = {}};
+    return LayerPin{.layers = {layer}, .nodes = std::move(nodes), .weights = {}};
   };
   const auto has = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
@@ -228,12 +216,16 @@ TEST(CheckPins, NamesWhatThereIs) {
                   "matches 'h.0/attn/z'; layer h.0 has h.0/ln_1, h.0/attn/q"));
   EXPECT_TRUE(has(mistake(job, pin("h.0", {{.nodes = "*/attn/q", .split = {{"mp", "n"}}}})),
                   "no axis 'mp'; there are dp, ep, cp, tp"));
+  LayerPin gradients = pin("h.0", {});
+  gradients.gradients = std::vector<NodeRule>{{.nodes = "*/mlp/up", .split = {}}};
+  EXPECT_TRUE(has(mistake(job, gradients), "no gradient node of the model matches '*/mlp/up'"));
   EXPECT_TRUE(has(mistake(job, pin("h.0", {{.nodes = "*/attn/q", .split = {{"tp", "z"}}}})),
                   "h.0/attn/q: axis tp splits 'z', but the op's factors are"));
   LayerPin twice = pin("h.0", {});
   twice.layers.emplace_back("h.9");
-  twice.weights = {{.parameters = "nothing", .modes = {{"dp", WeightMode::zero3}}}};
-  twice.recompute = {"h.1"};
+  twice.weights =
+      std::vector<WeightRule>{{.parameters = "nothing", .modes = {{"dp", WeightMode::zero3}}}};
+  twice.recompute = std::vector<std::string>{"h.1"};
   const std::string all = mistake(job, twice, "zero3");
   for (const std::string part : {"h.9", "no parameter of the model matches 'nothing'",
                                  "'h.1' is to be computed again", "zero3 is pinned"}) {

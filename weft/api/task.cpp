@@ -139,7 +139,9 @@ Choice choose_plan(const Setup& setup, const PlanOptions& options) {
   }
   if (!found.best) {
     require(found.nearest.has_value(),
-            "no plan is as --fix, --forbid, --pin and --max-micro-batches want it");
+            "no plan is as --fix, --forbid, --pin and --max-micro-batches want it; --log-search "
+            "says why "
+            "meshes were left out");
     const std::string ways = options.recipe == "best"
                                  ? ""
                                  : what_fits_text(what_fits(setup, options.limits, *found.nearest));

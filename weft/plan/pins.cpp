@@ -22,9 +22,17 @@ const NodeRule* rule_for(const LayerPin& pin, std::string_view node) {
   return rule == pin.nodes.end() ? nullptr : &*rule;
 }
 
-// Nothing if the parameter is searched.
+std::optional<NodeRule> gradient_rule_for(const LayerPin& pin, std::string_view node) {
+  for (const NodeRule& rule : pin.gradients.value_or(std::vector<NodeRule>())) {
+    if (matches(rule.nodes, node)) {
+      return rule;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::map<std::string, WeightMode>> modes_for(const LayerPin& pin,
-                                                          std::string_view parameter) {
+                                                           std::string_view parameter) {
   if (!pin.weights) {
     return std::nullopt;
   }
@@ -33,8 +41,7 @@ std::optional<std::map<std::string, WeightMode>> modes_for(const LayerPin& pin,
   if (rule != pin.weights->end()) {
     return rule->modes;
   }
-  return pin.weights->empty() ? std::optional(std::map<std::string, WeightMode>())
-                              : std::nullopt;
+  return pin.weights->empty() ? std::optional(std::map<std::string, WeightMode>()) : std::nullopt;
 }
 
 }  // namespace weft

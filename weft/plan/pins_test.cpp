@@ -62,8 +62,8 @@ TEST(Pins, MistakesAreNamedWithTheirPlace) {
   const std::string all = mistakes(R"({"stages": [{"nodes": [{"split": {"tp": 3}}], "node": 1,
       "weights": [{"parameters": "*", "modes": {"dp": "zero9"}}]}], "stage": 1})");
   for (const char* part : {"pins.json.stages[0].layers", "pins.json.stages[0].nodes[0].nodes",
-                           "pins.json.stages[0].nodes[0].split.tp", "stages[0].node is unknown", "pins.json.stage is unknown",
-                           "pins.json.stages[0].weights[0].modes"}) {
+                           "pins.json.stages[0].nodes[0].split.tp", "stages[0].node is unknown",
+                           "pins.json.stage is unknown", "pins.json.stages[0].weights[0].modes"}) {
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
   }
 }

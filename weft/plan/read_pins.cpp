@@ -15,10 +15,10 @@ using Json = nlohmann::json;
 
 // Keys of a plan that a pin file may have and that say nothing about layers: the task comes from
 // the command line, micro-batches and schedule from the search.
-constexpr const char* kOthers[] = {"version",   "origin",        "model",        "cluster",
-                                   "batch",     "sequence",      "dtype",        "optimizer",
-                                   "seed",      "prefetch",      "bucket_bytes", "memory_budget_bytes",
-                                   "schedule",  "micro_batches", "order",        "repeat_values"};
+constexpr const char* kOthers[] = {
+    "version",  "origin",        "model", "cluster",      "batch",        "sequence",
+    "dtype",    "optimizer",     "seed",  "prefetch",     "bucket_bytes", "memory_budget_bytes",
+    "schedule", "micro_batches", "order", "repeat_values"};
 
 LayerPin read_pin(const Json& json, const std::string& where, std::vector<std::string>& mistakes) {
   JsonObject object(json, where, mistakes);
@@ -28,6 +28,9 @@ LayerPin read_pin(const Json& json, const std::string& where, std::vector<std::s
   pin.layers = read_names(object, "layers");
   read_list(object, "axes", pin.axes, read_axis);
   read_list(object, "nodes", pin.nodes, read_node_rule);
+  if (object.find("gradients") != nullptr) {
+    read_list(object, "gradients", pin.gradients.emplace(), read_node_rule);
+  }
   if (object.find("weights") != nullptr) {
     read_list(object, "weights", pin.weights.emplace(), read_weight_rule);
   }
@@ -52,7 +55,8 @@ Pins pins_from_json(const Json& json, const std::string& where) {
   for (const Json* entry : object.list("stages")) {
     pins.push_back(
         read_pin(*entry, fmt::format("{}[{}]", object.path("stages"), pins.size()), mistakes));
-    entries += pins.back().layers.size() + pins.back().recompute.value_or({}).size();
+    const LayerPin& pin = pins.back();
+    entries += pin.layers.size() + (pin.recompute ? pin.recompute->size() : 0);
     if (std::cmp_greater(entries, kLongestList)) {
       object.add_mistake(
           fmt::format("{} have more than {} layers", object.path("stages"), kLongestList));

@@ -117,6 +117,7 @@ StagePlan read_stage(const Json& json, const std::string& where,
   stage.layers = read_names(object, "layers");
   read_list(object, "axes", stage.mesh.axes, read_axis);
   read_list(object, "nodes", stage.nodes, read_node_rule);
+  read_list(object, "gradients", stage.gradients, read_node_rule);
   read_list(object, "weights", stage.weights, read_weight_rule);
   stage.recompute = read_names(object, "recompute");
   object.finish();

@@ -34,7 +34,8 @@ void attempt(const std::string& where, const JsonObject& object, Read&& read) {
 /// Reads the entries of a list of objects, which are called "plan.json.stages[0].nodes[2]".
 template <typename Entry>
 void read_list(JsonObject& object, const std::string& key, std::vector<Entry>& out,
-               Entry (*read)(const nlohmann::json&, const std::string&, std::vector<std::string>&)) {
+               Entry (*read)(const nlohmann::json&, const std::string&,
+                             std::vector<std::string>&)) {
   for (const nlohmann::json* entry : object.list(key)) {
     out.push_back(
         read(*entry, fmt::format("{}[{}]", object.path(key), out.size()), object.mistakes()));

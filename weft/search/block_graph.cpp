@@ -47,13 +47,11 @@ class ChainMaker {
       place_[chain_.layers[i]] = static_cast<int>(i);
     }
     chain_.nodes.resize(chain_.layers.size());
-    gradients_.resize(graph_.nodes.size());
+    chain_.gradients = gradient_nodes(graph_);
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (is_ruled(node)) {
         chain_.nodes[layer(node)].push_back(static_cast<NodeId>(n));
-      } else if (is_gradient(node) && node.forward >= 0) {
-        gradients_[node.forward].push_back(static_cast<NodeId>(n));
       }
     }
   }
@@ -154,6 +152,10 @@ class ChainMaker {
         if (same == chain_.pinned.end()) {
           chain_.pinned.push_back(wanted);
           chain_.classes.push_back(block(place_.at(name)));
+          std::vector<BlockNode>& nodes = chain_.classes.back().nodes;
+          for (std::size_t n = 0; n < wanted.nodes.size(); ++n) {
+            nodes[n].pinned = wanted.nodes[n];
+          }
         }
       }
     }
@@ -172,7 +174,7 @@ class ChainMaker {
     for (const NodeId n : chain_.nodes[layer]) {
       const Node& node = graph_.nodes[n];
       at[n] = static_cast<int>(result.nodes.size());
-      BlockNode own{.node = n, .gradients = gradients_[n], .parameters = {}, .operands = {}};
+      BlockNode own{.node = n, .gradients = chain_.gradients[n], .parameters = {}, .operands = {}};
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const ValueId v = node.inputs[i];
         const Value& value = graph_.values[v];
@@ -228,7 +230,6 @@ class ChainMaker {
   std::map<std::string, PinnedLayer> pinned_;
   BlockChain chain_;
   std::map<std::string, int, std::less<>> place_;  // of a layer
-  std::vector<std::vector<NodeId>> gradients_;     // by forward node
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 7> kForbiddable = {"dp",    "tp",    "pp",       "zero1",
-                                                          "zero2", "zero3", "recompute"};
+constexpr std::array<std::string_view, 8> kForbiddable = {
+    "dp", "tp", "pp", "zero1", "zero2", "zero3", "recompute", "gradients"};
 
 std::vector<std::string> parts(const std::string& text) {
   std::vector<std::string> result;
@@ -88,9 +88,10 @@ void check_pins(const PlanLimits& limits, const Graph& training, const OpTable& 
     }
     if (pin.recompute && !pin.recompute->empty() &&
         (limits.recompute == "none" || is_forbidden(limits, "recompute"))) {
-      wrong.push_back(fmt::format("'{}' is pinned to be computed again, which --fix or --forbid "
-                                  "rules out",
-                                  pin.recompute->front()));
+      wrong.push_back(
+          fmt::format("'{}' is pinned to be computed again, which --fix or --forbid "
+                      "rules out",
+                      pin.recompute->front()));
     }
   }
   require(wrong.empty(), "--pin: {}", fmt::join(wrong, "\n--pin: "));

@@ -20,6 +20,11 @@ bool is_pattern(const std::string& name) {
   return name.find_first_of("/*") != std::string::npos;
 }
 
+bool is_gradient(const Node& node) {
+  return (node.role == Role::input_grad || node.role == Role::weight_grad) &&
+         node.op != "accumulate";
+}
+
 // Axes that a rule or a mode names, with the number of devices that ratios are for, or 2.
 Mesh mesh_for(const NodeRule& rule) {
   Mesh mesh;
@@ -39,7 +44,8 @@ class Judge {
     for (const LayerPin& pin : pins_) {
       check_layers(pin);
       check_axes(pin);
-      check_nodes(pin);
+      check_nodes(pin, pin.nodes, false);
+      check_nodes(pin, pin.gradients.value_or(std::vector<NodeRule>()), true);
       check_weights(pin);
       check_recompute(pin);
     }
@@ -83,37 +89,41 @@ class Judge {
   }
 
   // Of each rule the first node with a mistake is enough.
-  void check_nodes(const LayerPin& pin) {
-    for (const NodeRule& rule : pin.nodes) {
+  void check_nodes(const LayerPin& pin, const std::vector<NodeRule>& rules, bool gradients) {
+    for (const NodeRule& rule : rules) {
       for (const auto& [axis, text] : rule.split) {
         check_axis(axis);
       }
       bool known = false;
       for (const Node& node : graph_.nodes) {
-        if (!is_ruled(node) || !matches(rule.nodes, node.name)) {
+        const bool meant = gradients ? is_gradient(node) : is_ruled(node);
+        if (!meant || !matches(rule.nodes, node.name)) {
           continue;
         }
         known = true;
-        if (!names_layer(pin, layer_of(node.name)) || rule_for(pin, node.name) != &rule) {
+        const auto first = std::ranges::find_if(
+            rules, [&](const NodeRule& other) { return matches(other.nodes, node.name); });
+        if (!names_layer(pin, layer_of(node.name)) || &*first != &rule) {
           continue;
         }
         try {
           const Mesh mesh = mesh_for(rule);
-          static_cast<void>(place_node(factors_of(ops_, graph_, node), mesh,
-                                       splits_for(rule, mesh), node.name));
+          static_cast<void>(
+              place_node(factors_of(ops_, graph_, node), mesh, splits_for(rule, mesh), node.name));
         } catch (const Error& error) {
           out_.emplace_back(error.what());
           break;
         }
       }
       if (!known) {
-        out_.push_back(fmt::format("no node of the model matches '{}'; {}", rule.nodes,
-                                   some_nodes(pin)));
+        out_.push_back(fmt::format("no {}node of the model matches '{}'; {}",
+                                   gradients ? "gradient " : "", rule.nodes,
+                                   some_nodes(pin, gradients)));
       }
     }
   }
 
-  [[nodiscard]] std::string some_nodes(const LayerPin& pin) const {
+  [[nodiscard]] std::string some_nodes(const LayerPin& pin, bool gradients) const {
     constexpr std::size_t kSome = 40;
     for (const std::string& layer : layers_) {
       if (!names_layer(pin, layer)) {
@@ -121,7 +131,8 @@ class Judge {
       }
       std::vector<std::string_view> names;
       for (const Node& node : graph_.nodes) {
-        if (is_ruled(node) && layer_of(node.name) == layer && names.size() < kSome) {
+        if ((gradients ? is_gradient(node) : is_ruled(node)) && layer_of(node.name) == layer &&
+            names.size() < kSome) {
           names.push_back(node.name);
         }
       }
@@ -148,10 +159,9 @@ class Judge {
     for (const std::string& name : pin.recompute.value_or(std::vector<std::string>())) {
       const bool known =
           is_pattern(name)
-              ? std::ranges::any_of(graph_.nodes,
-                                    [&](const Node& node) {
-                                      return is_ruled(node) && matches(name, node.name);
-                                    })
+              ? std::ranges::any_of(
+                    graph_.nodes,
+                    [&](const Node& node) { return is_ruled(node) && matches(name, node.name); })
               : names_layer(pin, name) && std::ranges::find(layers_, name) != layers_.end();
       if (!known) {
         out_.push_back(fmt::format(

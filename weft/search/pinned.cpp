@@ -19,9 +19,8 @@ bool is_pattern(const std::string& name) {
 }
 
 bool names_node(const std::vector<std::string>& names, std::string_view node) {
-  return std::ranges::any_of(names, [&](const std::string& name) {
-    return is_pattern(name) && matches(name, node);
-  });
+  return std::ranges::any_of(
+      names, [&](const std::string& name) { return is_pattern(name) && matches(name, node); });
 }
 
 bool names_whole_layer(const std::vector<std::string>& names, std::string_view layer) {
@@ -30,30 +29,36 @@ bool names_whole_layer(const std::vector<std::string>& names, std::string_view l
 
 }  // namespace
 
+std::vector<std::vector<NodeId>> gradient_nodes(const Graph& training) {
+  std::vector<std::vector<NodeId>> gradients(training.nodes.size());
+  for (std::size_t n = 0; n < training.nodes.size(); ++n) {
+    const Node& node = training.nodes[n];
+    const bool gradient = node.role == Role::input_grad || node.role == Role::weight_grad;
+    if (gradient && node.op != "accumulate" && node.forward >= 0) {
+      gradients[node.forward].push_back(static_cast<NodeId>(n));
+    }
+  }
+  return gradients;
+}
+
 bool PinnedNode::operator==(const PinnedNode& other) const {
-  const bool alike = split.has_value() == other.split.has_value() &&
-                     (!split || split->split == other.split->split);
-  return alike && modes == other.modes && again == other.again;
+  const auto same = [](const std::optional<NodeRule>& a, const std::optional<NodeRule>& b) {
+    return a.has_value() == b.has_value() && (!a || a->split == b->split);
+  };
+  return same(split, other.split) && modes == other.modes && again == other.again &&
+         std::ranges::equal(gradients, other.gradients, same);
 }
 
-bool is_pinned(const PinnedLayer& layer, std::size_t node) {
-  return node < layer.nodes.size() && layer.nodes[node].split.has_value();
-}
-
-bool is_pinned(const PinnedLayer& layer, std::size_t node, int input) {
-  return node < layer.nodes.size() && layer.nodes[node].modes.contains(input);
-}
-
-std::vector<WeightMode> modes_on(const Mesh& mesh, const PinnedLayer& layer, std::size_t node,
-                                 int input, const std::vector<WeightMode>& chosen) {
-  if (!is_pinned(layer, node, input)) {
+std::vector<WeightMode> modes_on(const Mesh& mesh, const PinnedNode& node, int input,
+                                 const std::vector<WeightMode>& chosen) {
+  const auto pinned = node.modes.find(input);
+  if (pinned == node.modes.end()) {
     return chosen;
   }
   std::vector<WeightMode> modes;
   for (const Axis& axis : mesh.axes) {
-    const auto mode = layer.nodes[node].modes.at(input).find(axis.name);
-    modes.push_back(mode == layer.nodes[node].modes.at(input).end() ? WeightMode::replicate
-                                                                     : mode->second);
+    const auto mode = pinned->second.find(axis.name);
+    modes.push_back(mode == pinned->second.end() ? WeightMode::replicate : mode->second);
   }
   return modes;
 }
@@ -76,7 +81,9 @@ std::map<std::string, PinnedLayer> pinned_layers(const Pins& pins, const Graph& 
       }
     }
   }
-  for (const Node& node : training.nodes) {
+  const std::vector<std::vector<NodeId>> gradients = gradient_nodes(training);
+  for (std::size_t n = 0; n < training.nodes.size(); ++n) {
+    const Node& node = training.nodes[n];
     if (!is_ruled(node)) {
       continue;
     }
@@ -92,6 +99,10 @@ std::map<std::string, PinnedLayer> pinned_layers(const Pins& pins, const Graph& 
     if (pin != nullptr) {
       const NodeRule* rule = rule_for(*pin, node.name);
       own.split = rule == nullptr ? std::nullopt : std::optional(*rule);
+      layer.gradients = pin->gradients.has_value();
+      for (const NodeId g : layer.gradients ? gradients[n] : std::vector<NodeId>()) {
+        own.gradients.push_back(gradient_rule_for(*pin, training.nodes[g].name));
+      }
       if (pin->recompute) {
         layer.recompute = names_whole_layer(*pin->recompute, name);
         own.again = !*layer.recompute && names_node(*pin->recompute, node.name);
@@ -101,9 +112,9 @@ std::map<std::string, PinnedLayer> pinned_layers(const Pins& pins, const Graph& 
   }
   std::erase_if(result, [](const auto& entry) {
     const PinnedLayer& layer = entry.second;
-    return !layer.recompute && std::ranges::all_of(layer.nodes, [](const PinnedNode& node) {
-      return node == PinnedNode();
-    });
+    return !layer.recompute && !layer.gradients &&
+           std::ranges::all_of(layer.nodes,
+                               [](const PinnedNode& node) { return node == PinnedNode(); });
   });
   return result;
 }
@@ -133,9 +144,15 @@ std::string why_not_on(const Mesh& mesh, const Pins& pins, const Graph& training
     }
   }
   for (const Node& node : training.nodes) {
-    const LayerPin* pin = is_ruled(node) ? pin_for(pins, layer_of(node.name)) : nullptr;
-    const NodeRule* rule = pin == nullptr ? nullptr : rule_for(*pin, node.name);
-    if (rule == nullptr) {
+    const LayerPin* pin = pin_for(pins, layer_of(node.name));
+    std::optional<NodeRule> rule;
+    if (pin != nullptr && is_ruled(node)) {
+      const NodeRule* own = rule_for(*pin, node.name);
+      rule = own == nullptr ? rule : std::optional(*own);
+    } else if (pin != nullptr && node.forward >= 0) {
+      rule = gradient_rule_for(*pin, node.name);
+    }
+    if (!rule) {
       continue;
     }
     for (const auto& [axis, text] : rule->split) {
@@ -144,8 +161,8 @@ std::string why_not_on(const Mesh& mesh, const Pins& pins, const Graph& training
       }
     }
     try {
-      static_cast<void>(place_node(factors_of(ops, training, node), mesh, splits_for(*rule, mesh),
-                                   node.name));
+      static_cast<void>(
+          place_node(factors_of(ops, training, node), mesh, splits_for(*rule, mesh), node.name));
     } catch (const Error& error) {
       return error.what();
     }
@@ -155,16 +172,33 @@ std::string why_not_on(const Mesh& mesh, const Pins& pins, const Graph& training
 
 namespace {
 
+bool has_gradients(const StagePlan& stage, const PinnedNode& wanted,
+                   const std::vector<NodeId>& gradients, const Graph& training) {
+  for (std::size_t g = 0; g < wanted.gradients.size(); ++g) {
+    const NodeRule* rule = gradient_rule_for(stage, training.nodes[gradients[g]].name);
+    const std::optional<NodeRule>& own = wanted.gradients[g];
+    if ((rule != nullptr) != own.has_value() ||
+        (own && splits_for(*rule, stage.mesh) != splits_for(*own, stage.mesh))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool has_layer(const StagePlan& stage, const std::string& name, const PinnedLayer& layer,
-               const Graph& training) {
-  std::size_t n = 0;
-  for (const Node& node : training.nodes) {
+               const Graph& training, const std::vector<std::vector<NodeId>>& gradients) {
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < training.nodes.size(); ++n) {
+    const Node& node = training.nodes[n];
     if (!is_ruled(node) || layer_of(node.name) != name) {
       continue;
     }
-    const PinnedNode& wanted = layer.nodes[n++];
-    if (wanted.split &&
-        splits_for(*rule_for(stage, node.name), stage.mesh) != splits_for(*wanted.split, stage.mesh)) {
+    const PinnedNode& wanted = layer.nodes[next++];
+    if (!has_gradients(stage, wanted, gradients[n], training)) {
+      return false;
+    }
+    if (wanted.split && splits_for(*rule_for(stage, node.name), stage.mesh) !=
+                            splits_for(*wanted.split, stage.mesh)) {
       return false;
     }
     for (const auto& [input, modes] : wanted.modes) {
@@ -189,6 +223,7 @@ bool has_layer(const StagePlan& stage, const std::string& name, const PinnedLaye
 
 bool has_pinned(const Plan& plan, const Pins& pins, const Graph& training) {
   const std::map<std::string, PinnedLayer> pinned = pinned_layers(pins, training);
+  const std::vector<std::vector<NodeId>> gradients = gradient_nodes(training);
   const auto size = [](const Mesh& mesh, const std::string& axis) {
     const int at = axis_index(mesh, axis);
     return at < 0 ? 1 : mesh.axes[at].size;
@@ -198,10 +233,13 @@ bool has_pinned(const Plan& plan, const Pins& pins, const Graph& training) {
       const LayerPin* pin = pin_for(pins, name);
       const auto known = pinned.find(name);
       try {
-        if ((pin != nullptr && std::ranges::any_of(pin->axes, [&](const Axis& axis) {
-               return size(stage.mesh, axis.name) != axis.size;
-             })) ||
-            (known != pinned.end() && !has_layer(stage, name, known->second, training))) {
+        if ((pin != nullptr && std::ranges::any_of(pin->axes,
+                                                   [&](const Axis& axis) {
+                                                     return size(stage.mesh, axis.name) !=
+                                                            axis.size;
+                                                   })) ||
+            (known != pinned.end() &&
+             !has_layer(stage, name, known->second, training, gradients))) {
           return false;
         }
       } catch (const Error&) {

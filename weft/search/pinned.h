@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/ops/op.h"
@@ -10,10 +11,14 @@
 
 namespace weft {
 
+/// Forward node → its gradient nodes, in order.
+[[nodiscard]] std::vector<std::vector<NodeId>> gradient_nodes(const Graph& training);
+
 /// What pins want of a forward node of a layer.
 struct PinnedNode {
   std::optional<NodeRule> split;
   std::map<int, std::map<std::string, WeightMode>> modes;  // by input that is a parameter: by axis
+  std::vector<std::optional<NodeRule>> gradients = {};     // of its gradient nodes, if pinned
   bool again = false;  // backward computes its values again, though not the whole layer
   bool operator==(const PinnedNode&) const;
 };
@@ -21,15 +26,12 @@ struct PinnedNode {
 /// What pins want of a layer.
 struct PinnedLayer {
   std::vector<PinnedNode> nodes;  // in the order of its forward nodes; empty: nothing is pinned
+  bool gradients = false;         // its gradient nodes are pinned: those without a rule follow
   std::optional<bool> recompute;
   bool operator==(const PinnedLayer&) const = default;
 };
-/// Whether the splits of a node are pinned; whether the modes of a parameter that it reads are.
-[[nodiscard]] bool is_pinned(const PinnedLayer& layer, std::size_t node);
-[[nodiscard]] bool is_pinned(const PinnedLayer& layer, std::size_t node, int input);
 /// By axis: the modes of a parameter that a node reads, as pinned, or else those that are chosen.
-[[nodiscard]] std::vector<WeightMode> modes_on(const Mesh& mesh, const PinnedLayer& layer,
-                                               std::size_t node, int input,
+[[nodiscard]] std::vector<WeightMode> modes_on(const Mesh& mesh, const PinnedNode& node, int input,
                                                const std::vector<WeightMode>& chosen);
 
 /// By name, only those that are pinned. What is said of a parameter holds for all layers that use

@@ -4,6 +4,6 @@ cat plan.json
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin plan.json
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin.json --memory 1MiB
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin_wrong.json
-weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin_three.json
+weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin_five.json
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin.json --fix tp=4
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin.json --recipe dp=4
