@@ -49,7 +49,8 @@ void check_options(const TaskOptions& options, const std::string& output) {
   const std::pair<bool, const char*> others[] = {
       {options.sequence != 0, "--seq"},      {!options.loss.empty(), "--loss"},
       {!options.recipe.empty(), "--recipe"}, {!options.fix.empty(), "--fix"},
-      {!options.forbid.empty(), "--forbid"}, {!options.freeze.empty(), "--freeze"}};
+      {!options.forbid.empty(), "--forbid"}, {!options.freeze.empty(), "--freeze"},
+      {!options.pin.empty(), "--pin"}};
   for (const auto& [given, name] : others) {
     require(!given, "{}: {} is a layer profile, which has no such choice", name, file);
   }

@@ -80,12 +80,15 @@ void add_search_options(CLI::App& command, TaskOptions& options) {
   command
       .add_option("--forbid", options.forbid,
                   "what it must not have, such as pp,zero3 (dp, tp, pp, zero1, zero2, zero3, "
-                  "recompute, a schedule)")
+                  "recompute, gradients, a schedule)")
       ->allow_extra_args(false);
   command
       .add_option("--max-micro-batches", options.limits.most_micro_batches,
                   "no more micro-batches than this")
       ->check(CLI::PositiveNumber);
+  command.add_option("--pin", options.pin,
+                     "a plan file in which everything was deleted that is to be searched: what its "
+                     "stages say of their layers is kept");
   command.add_flag("--log-search", options.log_search,
                    "say on standard error what was tried and what was left out");
 }
@@ -96,6 +99,9 @@ void read_limits(TaskOptions& options) {
   }
   for (const std::string& text : options.forbid) {
     forbid_limits(text, options.limits);
+  }
+  if (!options.pin.empty()) {
+    options.limits.pins = read_pins(options.pin);
   }
   const PlanLimits& limits = options.limits;
   require(limits.micro_batches == 0 || limits.most_micro_batches == 0 ||

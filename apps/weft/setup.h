@@ -21,6 +21,7 @@ struct TaskOptions : PlanOptions {
   bool quiet = false;
   std::string fix;                  // "tp=8,zero=1"
   std::vector<std::string> forbid;  // "pp", "zero3"
+  std::string pin;                  // a file of pins
   bool log_search = false;
 };
 

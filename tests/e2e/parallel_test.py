@@ -65,6 +65,14 @@ def rule(nodes, split):
     return change
 
 
+def gradients(nodes, split):
+    """Gradient nodes with a rule of their own, in every stage that has such layers."""
+    def change(plan):
+        for stage in plan["stages"]:
+            stage["gradients"] = [{"nodes": nodes, "split": split}]
+    return change
+
+
 def listed(*orders):
     def change(plan):
         plan.update(schedule="listed", order=list(orders))
@@ -102,6 +110,8 @@ CASES = [
     (LLAMA, 3, "tp=2", several(other_mesh(0, "0-2", [{"name": "tp", "size": 3}]),
                                ratios("tp", h=":2:1:1", n="/4:2:1:1", k="/4:2:1:1", r="/4:2:1:1"))),
     (GPT, 2, "tp=2", rule("embed/wte", {"tp": "v:5:3"})),
+    (MLP, 2, "dp=2", gradients("*/linear_weight_grad", {})),
+    (GPT, 2, "dp=2,zero=1", gradients("h.*/linear_weight_grad", {"dp": "n"})),
     (MOE, 2, "dp=2,ep=2", ratios("ep", e=":3:1", b=":3:1")),
     # Combined.
     (GPT, 8, "dp=2,tp=2,pp=2,sp=1,zero=2,schedule=zb-h1", None),
@@ -128,6 +138,8 @@ CASES = [
     (GPT, 4, "dp=2,tp=2,zero=3", several(ratios("dp", b=":1:2"), ratios("tp", h=":1:3", n="/8:1:3", k="/8:1:3", r="/8:1:3"))),
     (MLP, 4, "pp=2,dp=2", other_mesh(1, "2", [])),
     (GPT, 4, "pp=2,dp=2,zero=3", other_mesh(0, "0", [])),
+    (GPT, 4, "dp=2,tp=2,zero=3", gradients("h.*/mlp/up.grad/linear_weight_grad", {"dp": "n", "tp": "n"})),
+    (GPT, 4, "dp=2,pp=2,schedule=zb-h1", gradients("h.*/linear_weight_grad", {})),
 ]
 
 

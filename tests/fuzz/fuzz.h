@@ -17,6 +17,7 @@ void graph_text(std::string_view bytes);
 void layer_profile(std::string_view bytes);
 void model_text(std::string_view bytes);
 void onnx(std::string_view bytes);
+void pins(std::string_view bytes);
 void plan(std::string_view bytes);
 void safetensors(std::string_view bytes);
 void selection(std::string_view bytes);
@@ -34,6 +35,7 @@ inline constexpr std::array kTargets = {Target{"cluster", cluster},
                                         Target{"layer_profile", layer_profile},
                                         Target{"model_text", model_text},
                                         Target{"onnx", onnx},
+                                        Target{"pins", pins},
                                         Target{"plan", plan},
                                         Target{"safetensors", safetensors},
                                         Target{"selection", selection},

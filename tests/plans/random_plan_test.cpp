@@ -3,6 +3,7 @@
 // micro-batches. The losses of several steps, and so all gradients, are those of one device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -264,6 +265,29 @@ Plan on_one_device(const Plan& plan, const Graph& forward) {
   return one;
 }
 
+// Rules of their own for some gradient nodes of each stage.
+void add_gradient_rules(Random& random, const Graph& training, const OpTable& ops, Plan& plan) {
+  for (StagePlan& stage : plan.stages) {
+    for (const Node& node : training.nodes) {
+      const bool gradient = (node.role == Role::input_grad || node.role == Role::weight_grad) &&
+                            node.op != "accumulate";
+      const bool here = std::ranges::find(stage.layers, layer_of(node.name)) != stage.layers.end();
+      if (!gradient || !here || !random.one_in(3)) {
+        continue;
+      }
+      NodeRule rule{.nodes = node.name, .split = {}};
+      for (const Axis& axis : stage.mesh.axes) {
+        const std::string text =
+            random_split(random, factors_of(ops, training, node), axis.size, false);
+        if (!text.empty()) {
+          rule.split[axis.name] = text;
+        }
+      }
+      stage.gradients.push_back(std::move(rule));
+    }
+  }
+}
+
 constexpr unsigned kSeeds = 60;
 
 struct Case {
@@ -285,6 +309,17 @@ TEST_P(RandomPlans, TrainTheModelOfOneDevice) {
   const auto [forward, plan] = random_case(GetParam(), ops);
   SCOPED_TRACE(format_plan(plan));
   const Graph training = training_graph(forward, plan.optimizer, ops);
+  expect_equal(train(training, plan, ops, kData, kRun),
+               train(training, on_one_device(plan, forward), ops, kData, kRun));
+}
+
+TEST_P(RandomPlans, MaySplitGradientsOtherwise) {
+  const OpTable ops = builtin_ops();
+  auto [forward, plan] = random_case(GetParam(), ops);
+  const Graph training = training_graph(forward, plan.optimizer, ops);
+  Random random(1000 + GetParam());
+  add_gradient_rules(random, training, ops, plan);
+  SCOPED_TRACE(format_plan(plan));
   expect_equal(train(training, plan, ops, kData, kRun),
                train(training, on_one_device(plan, forward), ops, kData, kRun));
 }

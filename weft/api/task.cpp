@@ -117,6 +117,8 @@ Choice evaluate_plan(const Setup& setup, const Plan& plan) {
 Choice choose_plan(const Setup& setup, const PlanOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   if (!options.recipe.empty() && options.recipe != "best") {
+    require(options.limits.pins.empty(),
+            "--pin is for plans that are searched; --recipe {} is one plan", options.recipe);
     const RecipePlan made =
         recipe_plan(parse_recipe(options.recipe), setup.task, setup.model.forward, setup.ops);
     require(made.plan.has_value(), "--recipe {}: {}", options.recipe, made.why_not);
@@ -137,7 +139,9 @@ Choice choose_plan(const Setup& setup, const PlanOptions& options) {
   }
   if (!found.best) {
     require(found.nearest.has_value(),
-            "no plan is as --fix, --forbid and --max-micro-batches want it");
+            "no plan is as --fix, --forbid, --pin and --max-micro-batches want it; --log-search "
+            "says why "
+            "meshes were left out");
     const std::string ways = options.recipe == "best"
                                  ? ""
                                  : what_fits_text(what_fits(setup, options.limits, *found.nearest));

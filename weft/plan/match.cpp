@@ -71,6 +71,15 @@ std::optional<Split> parse_split(std::string_view text) {
   return split;
 }
 
+const NodeRule* first_match(const std::vector<NodeRule>& rules, std::string_view node) {
+  for (const NodeRule& rule : rules) {
+    if (matches(rule.nodes, node)) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::string_view weight_mode_name(WeightMode mode) {
@@ -99,12 +108,11 @@ std::optional<WeightMode> parse_weight_mode(std::string_view name) {
 }
 
 const NodeRule* rule_for(const StagePlan& stage, std::string_view node) {
-  for (const NodeRule& rule : stage.nodes) {
-    if (matches(rule.nodes, node)) {
-      return &rule;
-    }
-  }
-  return nullptr;
+  return first_match(stage.nodes, node);
+}
+
+const NodeRule* gradient_rule_for(const StagePlan& stage, std::string_view node) {
+  return first_match(stage.gradients, node);
 }
 
 Splits splits_for(const NodeRule& rule, const Mesh& mesh) {

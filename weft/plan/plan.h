@@ -52,9 +52,10 @@ struct WeightRule {
 
 struct StagePlan {
   Mesh mesh;
-  std::vector<std::string> layers;  // consecutive layers of the forward graph
-  std::vector<NodeRule> nodes;      // every forward node matches one
-  std::vector<WeightRule> weights;  // parameters that match none are replicated
+  std::vector<std::string> layers;       // consecutive layers of the forward graph
+  std::vector<NodeRule> nodes;           // every forward node matches one
+  std::vector<NodeRule> gradients = {};  // gradient nodes that match none follow
+  std::vector<WeightRule> weights;       // parameters that match none are replicated
   /// What backward computes again instead of keeping it: layers (their inner values), or patterns
   /// of nodes ("h.*/attn/*", all their values).
   std::vector<std::string> recompute;
@@ -122,6 +123,8 @@ struct OrderEntry {
 
 /// The first rule that matches; nullptr if none does.
 [[nodiscard]] const NodeRule* rule_for(const StagePlan& stage, std::string_view node);
+/// The same among the rules for gradient nodes.
+[[nodiscard]] const NodeRule* gradient_rule_for(const StagePlan& stage, std::string_view node);
 /// One split for each axis of the mesh. Throws Error{input} for an axis that the mesh does not have
 /// or a split that is not of the form above.
 [[nodiscard]] Splits splits_for(const NodeRule& rule, const Mesh& mesh);

@@ -115,6 +115,9 @@ StagePlan random_stage(Rng& rng) {
   stage.recompute = random_names(rng);
   for (int i = pick(rng, 0, 3); i > 0; --i) {
     stage.nodes.push_back({random_name(rng), {}});
+    if (pick(rng, 0, 1) == 1) {
+      stage.gradients.push_back({random_name(rng), {{random_name(rng), "n"}}});
+    }
     stage.weights.push_back({random_name(rng), {}});
     for (int j = pick(rng, 0, 2); j > 0; --j) {
       stage.nodes.back().split[random_name(rng)] = pick(rng, 0, 1) == 0 ? "b" : "+0";

@@ -5,9 +5,9 @@
 
 #include "weft/base/error.h"
 #include "weft/base/file.h"
-#include "weft/plan/json_object.h"
 #include "weft/plan/plan.h"
 #include "weft/plan/ranges.h"
+#include "weft/plan/read_rules.h"
 
 namespace weft {
 namespace {
@@ -15,18 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kVersion = 1;
-constexpr std::int64_t kLargestAxis = 1'000'000;
 constexpr std::int64_t kMostSamples = 1'000'000'000;  // also tokens in a sample
-
-/// Runs a reader that throws on the first mistake and notes that mistake.
-template <typename Read>
-void attempt(const std::string& where, const JsonObject& object, Read&& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    object.add_mistake(fmt::format("{}: {}", where, error.what()));
-  }
-}
 
 OptimizerSpec read_optimizer(const Json& json, const JsonObject& parent) {
   JsonObject object(json, parent.path("optimizer"), parent.mistakes());
@@ -119,84 +108,6 @@ std::vector<DeviceId> read_devices(JsonObject& object) {
   return devices;
 }
 
-std::vector<std::string> read_names(JsonObject& object, const std::string& key) {
-  std::vector<std::string> names;
-  for (const Json* entry : object.list(key)) {
-    if (entry->is_string()) {
-      attempt(object.path(key), object, [&] { append_names(entry->get<std::string>(), names); });
-    } else {
-      object.wrong(key, *entry, "names");
-    }
-  }
-  return names;
-}
-
-/// The members of an object of texts: {"dp": "b"}.
-std::map<std::string, std::string> read_texts(JsonObject& object, const std::string& key) {
-  std::map<std::string, std::string> texts;
-  const Json* value = object.find(key);
-  if (value == nullptr) {
-    return texts;
-  }
-  JsonObject members(*value, object.path(key), object.mistakes());
-  if (value->is_object()) {
-    for (const auto& [name, ignored] : value->items()) {
-      members.read(name, texts[name]);
-    }
-  }
-  return texts;
-}
-
-Axis read_axis(const Json& json, const std::string& where, std::vector<std::string>& mistakes) {
-  JsonObject object(json, where, mistakes);
-  Axis axis;
-  static_cast<void>(object.need("name"));
-  static_cast<void>(object.need("size"));
-  object.read("name", axis.name);
-  object.read("size", axis.size, 1, kLargestAxis);
-  object.finish();
-  return axis;
-}
-
-NodeRule read_node_rule(const Json& json, const std::string& where,
-                        std::vector<std::string>& mistakes) {
-  JsonObject object(json, where, mistakes);
-  NodeRule rule;
-  static_cast<void>(object.need("nodes"));
-  object.read("nodes", rule.nodes);
-  rule.split = read_texts(object, "split");
-  object.finish();
-  return rule;
-}
-
-WeightRule read_weight_rule(const Json& json, const std::string& where,
-                            std::vector<std::string>& mistakes) {
-  JsonObject object(json, where, mistakes);
-  WeightRule rule;
-  static_cast<void>(object.need("parameters"));
-  object.read("parameters", rule.parameters);
-  for (const auto& [axis, name] : read_texts(object, "modes")) {
-    const std::optional<WeightMode> mode = parse_weight_mode(name);
-    if (mode) {
-      rule.modes[axis] = *mode;
-    } else {
-      object.wrong("modes", name, "replicate, zero1, zero2 or zero3");
-    }
-  }
-  object.finish();
-  return rule;
-}
-
-/// Reads the entries of a list of objects, which are called "plan.json.stages[0].nodes[2]".
-template <typename Entry>
-void read_list(JsonObject& object, const std::string& key, std::vector<Entry>& out,
-               Entry (*read)(const Json&, const std::string&, std::vector<std::string>&)) {
-  for (const Json* entry : object.list(key)) {
-    out.push_back(
-        read(*entry, fmt::format("{}[{}]", object.path(key), out.size()), object.mistakes()));
-  }
-}
-
 StagePlan read_stage(const Json& json, const std::string& where,
                      std::vector<std::string>& mistakes) {
   JsonObject object(json, where, mistakes);
@@ -206,6 +117,7 @@ StagePlan read_stage(const Json& json, const std::string& where,
   stage.layers = read_names(object, "layers");
   read_list(object, "axes", stage.mesh.axes, read_axis);
   read_list(object, "nodes", stage.nodes, read_node_rule);
+  read_list(object, "gradients", stage.gradients, read_node_rule);
   read_list(object, "weights", stage.weights, read_weight_rule);
   stage.recompute = read_names(object, "recompute");
   object.finish();

@@ -205,11 +205,13 @@ void check_layers(const Plan& plan, const std::vector<std::string>& in_graph, Me
 }
 
 void check_rules(const StagePlan& stage, std::size_t number, Messages& out) {
-  for (const NodeRule& rule : stage.nodes) {
-    try {
-      static_cast<void>(splits_for(rule, stage.mesh));
-    } catch (const Error& error) {
-      out.push_back(fmt::format("stage {}: {}", number, error.what()));
+  for (const std::vector<NodeRule>* rules : {&stage.nodes, &stage.gradients}) {
+    for (const NodeRule& rule : *rules) {
+      try {
+        static_cast<void>(splits_for(rule, stage.mesh));
+      } catch (const Error& error) {
+        out.push_back(fmt::format("stage {}: {}", number, error.what()));
+      }
     }
   }
   for (const WeightRule& rule : stage.weights) {

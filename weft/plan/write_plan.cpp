@@ -56,14 +56,18 @@ Json write_micro_batches(const std::vector<std::int64_t>& samples) {
   return samples;
 }
 
+Json write_rules(const std::vector<NodeRule>& rules) {
+  Json list = Json::array();
+  for (const NodeRule& rule : rules) {
+    list.push_back({{"nodes", rule.nodes}, {"split", rule.split}});
+  }
+  return list;
+}
+
 Json write_stage(const StagePlan& stage) {
   Json axes = Json::array();
   for (const Axis& axis : stage.mesh.axes) {
     axes.push_back({{"name", axis.name}, {"size", axis.size}});
-  }
-  Json nodes = Json::array();
-  for (const NodeRule& rule : stage.nodes) {
-    nodes.push_back({{"nodes", rule.nodes}, {"split", rule.split}});
   }
   Json weights = Json::array();
   for (const WeightRule& rule : stage.weights) {
@@ -73,12 +77,16 @@ Json write_stage(const StagePlan& stage) {
     }
     weights.push_back({{"parameters", rule.parameters}, {"modes", modes}});
   }
-  return {{"devices", format_devices(stage.mesh.devices)},
-          {"axes", axes},
-          {"layers", shorten_names(stage.layers)},
-          {"nodes", nodes},
-          {"weights", weights},
-          {"recompute", shorten_names(stage.recompute)}};
+  Json json = {{"devices", format_devices(stage.mesh.devices)},
+               {"axes", axes},
+               {"layers", shorten_names(stage.layers)},
+               {"nodes", write_rules(stage.nodes)}};
+  if (!stage.gradients.empty()) {
+    json["gradients"] = write_rules(stage.gradients);
+  }
+  json["weights"] = weights;
+  json["recompute"] = shorten_names(stage.recompute);
+  return json;
 }
 
 Json write(const Plan& plan) {

@@ -97,10 +97,41 @@ void StageEmitter::emit_accumulate(ValueId term, std::string_view layer) {
   }
 }
 
-// Adds up what was scattered by layers other than these two.
-void StageEmitter::add_scattered(std::string_view layer, std::string_view before) {
+// Whether a rule makes this gradient of a weight from operands that must come together first: these
+// start on their way here.
+bool StageEmitter::gathers_operands(NodeId n) {
+  const Node& node = l_.graph.nodes[n];
+  if (l_.plan.prefetch == 0 || !is_weight_gradient(l_, n) || l_.ring_axis[n] >= 0 ||
+      gradient_rule_for(l_.plan.stages[plan_stage()], node.name) == nullptr) {
+    return false;
+  }
+  const std::size_t first = segment_->instructions.size();
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    static_cast<void>(obtain(node.inputs[i], l_.placement[n].inputs[i]));
+  }
+  const std::size_t before = operands_.size();
+  for (std::size_t i = first; i < segment_->instructions.size(); ++i) {
+    const Instruction& instruction = segment_->instructions[i];
+    if (instruction.opcode == Opcode::collective) {
+      operands_.insert(instruction.writes.begin(), instruction.writes.end());
+    }
+  }
+  return operands_.size() > before;
+}
+
+// What waits for its operands and was not left by one of these two layers is computed; what was
+// scattered by others than these is added up.
+void StageEmitter::finish_layers(std::string_view layer, std::string_view before) {
+  const auto is_due = [&](std::string_view own) { return own != layer && own != before; };
+  for (const Delayed& delayed : delayed_) {
+    if (is_due(delayed.layer)) {
+      emit_node(delayed.node);
+      emit_terms(l_.graph.nodes[delayed.node], delayed.layer);
+    }
+  }
+  std::erase_if(delayed_, [&](const Delayed& delayed) { return is_due(delayed.layer); });
   std::erase_if(scattered_, [&](Scattered& s) {
-    const bool due = s.layer != layer && s.layer != before;
+    const bool due = is_due(s.layer);
     if (due) {
       push(std::move(s.accumulate));
     }
@@ -137,13 +168,17 @@ void StageEmitter::emit_gradients(bool (*wanted)(const Lowering&, NodeId)) {
       if (own != layer) {
         before = layer;
         layer = own;
-        add_scattered(layer, before);
+        finish_layers(layer, before);
+      }
+      if (gathers_operands(static_cast<NodeId>(n))) {
+        delayed_.push_back({.layer = layer, .node = static_cast<NodeId>(n)});
+        continue;
       }
       emit_node(static_cast<NodeId>(n));
       emit_terms(l_.graph.nodes[n], layer);
     }
   }
-  add_scattered({}, {});
+  finish_layers({}, {});
 }
 
 void StageEmitter::emit_backward(int chunk, bool weights) {

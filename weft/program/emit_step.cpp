@@ -62,12 +62,13 @@ void StageEmitter::gather_sums(ValueId sum) {
 }
 
 // Whether backward waits for collectives of its own: of values and their gradients, not of
-// parameters and not of gradients that are added up.
+// parameters, not of gradients that are added up and not of the operands of these.
 bool StageEmitter::backward_waits() const {
   const auto waited_for = [&](const Instruction& i) {
     const ValueId value = i.writes.empty() ? -1 : stage_.slots[i.writes[0]].value;
     return i.opcode == Opcode::collective && value >= 0 &&
-           l_.graph.values[value].kind == ValueKind::result && l_.accumulated_by[value] < 0;
+           l_.graph.values[value].kind == ValueKind::result && l_.accumulated_by[value] < 0 &&
+           !operands_.contains(i.writes[0]);
   };
   return std::ranges::any_of(stage_.segments, [&](const Segment& segment) {
     return (segment.phase == Phase::backward || segment.phase == Phase::weight) &&

@@ -55,7 +55,8 @@ class StageEmitter {
   void emit_node(NodeId n);
   void emit_terms(const Node& node, std::string_view layer);
   void emit_accumulate(ValueId term, std::string_view layer);
-  void add_scattered(std::string_view layer, std::string_view before);
+  void finish_layers(std::string_view layer, std::string_view before);
+  [[nodiscard]] bool gathers_operands(NodeId n);
   void emit_gradients(bool (*wanted)(const Lowering&, NodeId));
   void receive_for_weights();
   void find_recomputed();
@@ -94,7 +95,14 @@ class StageEmitter {
     Instruction accumulate;
   };
   std::vector<Scattered> scattered_;
-  std::size_t recvs_ = 0;  // receives stand at the start of the segment
+  /// Gradients of weights whose rule gathers their operands: they wait in the same way.
+  struct Delayed {
+    std::string_view layer;
+    NodeId node = -1;
+  };
+  std::vector<Delayed> delayed_;
+  std::set<SlotId> operands_;  // what is gathered for them
+  std::size_t recvs_ = 0;      // receives stand at the start of the segment
 };
 
 }  // namespace weft

@@ -30,7 +30,8 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
-Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Program* beside) {
+Lowering begin_lowering(const Graph& graph, const Plan& plan, const OpTable& ops,
+                        const Program* beside) {
   if (beside == nullptr) {
     const std::vector<std::string> wrong = violations(plan, graph);
     require(wrong.empty(), "the plan does not fit the model:\n  {}", fmt::join(wrong, "\n  "));
@@ -49,6 +50,11 @@ Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Pr
       l.mesh_of[stage] = static_cast<int>(m);
     }
   }
+  return l;
+}
+
+Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Program* beside) {
+  Lowering l = begin_lowering(graph, plan, ops, beside);
   for (const Pass& pass : kPasses) {
     try {
       pass.run(l);

@@ -74,6 +74,9 @@ struct Lowering {
 /// meshes know by the same name, whole elsewhere.
 [[nodiscard]] Placements arriving(const Lowering& l, ValueId value, int stage);
 
+/// Before the first pass. The arguments must outlive it.
+[[nodiscard]] Lowering begin_lowering(const Graph& graph, const Plan& plan, const OpTable& ops,
+                                      const Program* beside = nullptr);
 /// The passes, in order.
 void assign_stages(Lowering& l);
 void place_nodes(Lowering& l);

@@ -1,7 +1,6 @@
-// Placements. A forward node splits the factors its rule in the plan names; a gradient node follows
-// what its inputs are
-// (`follow`). A parameter is stored as its first use needs it, split further along axes whose
-// weight mode is zero3.
+// Placements. A forward node splits the factors its rule in the plan names; so does a gradient node
+// that has a rule, others follow what their inputs are (`follow`). A parameter is stored as its
+// first use needs it, split further along axes whose weight mode is zero3.
 //
 // For an axis along which the forward pass does not split a parameter:
 //
@@ -119,6 +118,9 @@ Splits choose(const Lowering& l, const Node& node, const Factors& factors, int s
     require(rule != nullptr, "stage {}: no rule matches node '{}'", stage, node.name);
     return splits_for(*rule, plan.mesh);
   }
+  if (const NodeRule* rule = gradient_rule_for(plan, node.name)) {
+    return splits_for(*rule, plan.mesh);
+  }
   TensorTypes types;
   std::vector<Placements> inputs;
   for (const ValueId v : node.inputs) {
@@ -224,6 +226,28 @@ void home_statistics(Lowering& l, const Node& node, int stage) {
   }
 }
 
+// A rule that no gradient node matches is a mistake in its name. A graph without gradients, for
+// evaluation, has none to match.
+void check_gradient_rules(const Lowering& l) {
+  const auto is_gradient = [&](NodeId n) {
+    const Role role = l.graph.nodes[n].role;
+    return role == Role::input_grad || role == Role::weight_grad;
+  };
+  for (std::size_t s = 0; s < l.plan.stages.size() && l.beside == nullptr; ++s) {
+    for (const NodeRule& rule : l.plan.stages[s].gradients) {
+      bool known = false;
+      for (std::size_t n = 0; n < l.graph.nodes.size() && !known; ++n) {
+        known = l.stage_of[n] == static_cast<int>(s) && is_gradient(static_cast<NodeId>(n)) &&
+                matches(rule.nodes, l.graph.nodes[n].name);
+      }
+      require(known,
+              "stage {}: no gradient node matches '{}'; they are called as in "
+              "h.0/mlp/up.grad/linear_weight_grad ('weft simulate --program' prints them all)",
+              s, rule.nodes);
+    }
+  }
+}
+
 }  // namespace
 
 Placements arriving(const Lowering& l, ValueId value, int stage) {
@@ -242,6 +266,7 @@ Placements arriving(const Lowering& l, ValueId value, int stage) {
 }
 
 void place_nodes(Lowering& l) {
+  check_gradient_rules(l);
   const std::size_t values = l.graph.values.size();
   l.placement.resize(l.graph.nodes.size());
   l.ring_axis.assign(l.graph.nodes.size(), -1);

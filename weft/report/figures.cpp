@@ -124,6 +124,7 @@ std::string strategy_name(const StagePlan& stage) {
     });
     text += used ? fmt::format(", {}", name) : "";
   }
+  text += stage.gradients.empty() ? "" : ", own gradients";
   if (stage.recompute.empty()) {
     return text;
   }

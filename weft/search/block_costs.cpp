@@ -1,11 +1,11 @@
 #include "weft/search/block_costs.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "weft/base/error.h"
-#include "weft/search/weight_costs.h"
+#include "weft/search/block_weights.h"
+#include "weft/search/local_kernels.h"
 
 // The space and the costs of a block on a mesh.
 //
@@ -16,7 +16,9 @@
 //               a reduction they share is paid once. Its gradient lies alike, or is a sum that is
 //               still to be made.
 //   entry, exit how the values between blocks lie; the same choices at both ends
-//   weights     of a node: for each axis replicate, zero1, zero2 or zero3 (weight_costs.h)
+//   weights     of a node: for each axis replicate, zero1, zero2 or zero3 (weight_costs.h); and
+//               whether their gradients follow along data axes (own_gradient.h): if not, what they
+//               are made of is gathered beside kernels in each micro-batch
 //
 // With tied(P) = R and tied(x) = x otherwise, an edge from a value that lies as `a` to a reader
 // costs
@@ -66,18 +68,12 @@ class ProblemMaker {
         place_(place),
         graph_(graph),
         ops_(ops),
-        cost_(cost),
         options_(options.options(block_class, place.mesh, place.data_axes)),
         terms_(options.weights(block_class)),
         conversions_(conversions),
         collectives_(cost, place.mesh),
-        weight_costs_(chain, place, graph, ops, cost, collectives_),
-        origin_(place.mesh.axes.size(), 0),
-        device_(place.mesh.devices.front()) {
-    const Cluster& cluster = cost.cluster();
-    const DeviceType& type = cluster.types[cluster.devices[device_].type];
-    issue_s_ = type.issue_s;
-  }
+        kernels_(graph, ops, cost, place.mesh, place.samples),
+        weights_(chain, block_class, place, graph, ops, cost, options, conversions, collectives_) {}
 
   BlockProblem run() {
     result_.choices.kinds = kCostKinds;
@@ -87,9 +83,7 @@ class ProblemMaker {
     result_.weights.resize(block_.nodes.size());
     for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
       forbid_moves(n);
-      if (std::ranges::any_of(terms_[n], [&](const WeightTerm& term) { return is_own(term); })) {
-        add_weights(n);
-      }
+      weights_.add(n, result_);
     }
     add_boundaries();
     for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
@@ -122,32 +116,10 @@ class ProblemMaker {
   }
 
   [[nodiscard]] TensorType local(const TensorType& type, const Placements& placements) const {
-    return local_type(bind(type, place_.samples), placements, place_.mesh, origin_);
+    return kernels_.local(type, placements);
   }
   [[nodiscard]] double whole_bytes(const TensorType& type) const {
     return static_cast<double>(bind(type, place_.samples).bytes());
-  }
-
-  [[nodiscard]] double call_seconds(const Node& node, const TensorTypes& inputs,
-                                    const TensorTypes& outputs) const {
-    const OpDef& op = find_op(ops_, node.op);
-    if (gives_views(op, node.outputs.size())) {
-      return 0;
-    }
-    const OpCall call{.inputs = inputs, .outputs = outputs, .attrs = node.attrs};
-    return std::max(cost_.kernel_seconds(device_, kernel_work(op, call)), issue_s_);
-  }
-
-  [[nodiscard]] double node_seconds(const Node& node, const NodePlacement& placed) const {
-    TensorTypes inputs;
-    TensorTypes outputs;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      inputs.push_back(local(graph_.values[node.inputs[i]].type, placed.inputs[i]));
-    }
-    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-      outputs.push_back(local(graph_.values[node.outputs[o]].type, placed.outputs[o]));
-    }
-    return call_seconds(node, inputs, outputs);
   }
 
   // A ring runs once for each part of what goes round, and sends it on meanwhile.
@@ -167,6 +139,7 @@ class ProblemMaker {
     const BlockNode& own = block_.nodes[n];
     const Node& node = graph_.nodes[own.node];
     const int variable = add_variable(options_[n].size());
+    const bool again = own.pinned.again;
     result_.splits.emplace_back();
     result_.working_bytes.emplace_back();
     for (std::size_t value = 0; value < options_[n].size(); ++value) {
@@ -179,18 +152,18 @@ class ProblemMaker {
           add_ring(n, value, option, static_cast<int>(a));
         }
       }
-      const double forward_s = runs * node_seconds(node, option.placed);
+      const double forward_s = runs * kernels_.seconds(node, option.placed);
       add(variable, kForward, value, forward_s);
-      add(variable, kBackward, value, chain_.repeated[node.outputs[0]] ? forward_s : 0);
+      add(variable, kBackward, value, again || chain_.repeated[node.outputs[0]] ? forward_s : 0);
       for (std::size_t g = 0; g < own.gradients.size(); ++g) {
         const Node& gradient = graph_.nodes[own.gradients[g]];
         add(variable, gradient.role == Role::weight_grad ? kWeight : kBackward, value,
-            runs * node_seconds(gradient, option.gradients[g]));
+            runs * kernels_.seconds(gradient, option.gradients[g]));
       }
       result_.working_bytes.back().push_back(working_bytes(own, option));
       for (std::size_t o = 0; o < node.outputs.size(); ++o) {
         const bool crosses = node.outputs[o] == block_.exit;  // counted where it enters
-        if (chain_.saved[node.outputs[o]] && !crosses) {
+        if (chain_.saved[node.outputs[o]] && !crosses && !again) {
           const TensorType& type = graph_.values[node.outputs[o]].type;
           add(variable, kSaved, value,
               static_cast<double>(local(type, option.placed.outputs[o]).bytes()));
@@ -229,10 +202,6 @@ class ProblemMaker {
     return most;
   }
 
-  [[nodiscard]] bool is_own(const WeightTerm& term) const {
-    return !place_.lent.contains(term.parameter);
-  }
-
   // A parameter that lies in one way and is needed in another would have to move in each
   // micro-batch.
   void forbid_moves(std::size_t n) {
@@ -246,53 +215,6 @@ class ProblemMaker {
         }
       }
     }
-  }
-
-  // Replicate everywhere; or one of the zero modes along some of the axes.
-  [[nodiscard]] std::vector<std::vector<WeightMode>> weight_modes() const {
-    const std::size_t axes = place_.mesh.axes.size();
-    std::vector<std::vector<WeightMode>> all;
-    if (place_.replicates || axes == 0 || place_.zero_modes.empty()) {
-      all.emplace_back(axes, WeightMode::replicate);
-    }
-    for (const WeightMode mode : place_.zero_modes) {
-      for (std::size_t chosen = 1; chosen < std::size_t{1} << axes; ++chosen) {
-        all.emplace_back(axes, WeightMode::replicate);
-        for (std::size_t a = 0; a < axes; ++a) {
-          if ((chosen >> a & 1U) != 0) {
-            all.back()[a] = mode;
-          }
-        }
-      }
-    }
-    return all;
-  }
-
-  void add_weights(std::size_t n) {
-    BlockProblem::Weights& weights = result_.weights[n];
-    weights.modes = weight_modes();
-    weights.variable = add_variable(weights.modes.size());
-    const std::size_t modes = weights.modes.size();
-    ChoicePair pair{.first = static_cast<int>(n), .second = weights.variable, .cost = {}};
-    pair.cost.resize(kCostKinds);
-    for (const CostKind kind : {kWeight, kBeside, kSync, kStep, kState}) {
-      pair.cost[kind].resize(options_[n].size() * modes);
-    }
-    for (std::size_t value = 0; value < options_[n].size(); ++value) {
-      for (std::size_t m = 0; m < modes; ++m) {
-        std::array<double, kCostKinds> costs = {};
-        for (const WeightTerm& term : terms_[n]) {
-          if (!is_own(term)) {
-            continue;
-          }
-          weight_costs_.add(term, options_[n][value], weights.modes[m], costs);
-        }
-        for (const CostKind kind : {kWeight, kBeside, kSync, kStep, kState}) {
-          pair.cost[kind][value * modes + m] = static_cast<float>(costs[kind]);
-        }
-      }
-    }
-    result_.choices.pairs.push_back(std::move(pair));
   }
 
   void add_boundaries() {
@@ -475,15 +397,12 @@ class ProblemMaker {
   const BlockPlace& place_;
   const Graph& graph_;
   const OpTable& ops_;
-  const CostModel& cost_;
   const std::vector<std::vector<NodeOption>>& options_;
   const std::vector<std::vector<WeightTerm>>& terms_;
   Conversions& conversions_;
   MeshCollectives collectives_;
-  WeightCosts weight_costs_;
-  Coordinates origin_;
-  DeviceId device_;
-  double issue_s_ = 0;
+  LocalKernels kernels_;
+  BlockWeights weights_;
   BlockProblem result_;
 };
 

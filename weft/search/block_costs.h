@@ -7,6 +7,7 @@
 #include "weft/plan/plan.h"
 #include "weft/search/block_options.h"
 #include "weft/search/conversion_costs.h"
+#include "weft/search/own_gradient.h"
 #include "weft/solver/choice_problem.h"
 
 namespace weft {
@@ -38,6 +39,7 @@ struct BlockPlace {
   std::map<ValueId, Placements> lent = {};
   bool replicates = true;  // weights may be replicated, and kept by one of these
   std::vector<WeightMode> zero_modes = {WeightMode::zero1, WeightMode::zero2, WeightMode::zero3};
+  bool own_gradients = true;                // gradients of weights need not follow along data axes
   std::map<ValueId, Placements> held = {};  // parameters that lie like this
 };
 
@@ -48,7 +50,18 @@ struct BlockProblem {
   std::vector<std::vector<double>> working_bytes;  // same: beside what is kept
   struct Weights {
     int variable = -1;
-    std::vector<std::vector<WeightMode>> modes;  // by value: by axis
+    std::vector<std::vector<WeightMode>> modes;         // by value: by axis
+    std::vector<std::vector<GradientSplit>> gradients;  // same; empty: all follow
+    /// By value of the node's variable, and then of this one: gradient nodes that do not follow, by
+    /// place, and the bytes that are gathered for them. Empty if all follow in any case.
+    struct Own {
+      std::vector<std::pair<int, Splits>> gradients;
+      double bytes = 0;
+    };
+    std::vector<Own> own;
+    [[nodiscard]] const Own* own_of(int node_value, int value) const {
+      return own.empty() ? nullptr : &own[node_value * modes.size() + value];
+    }
   };
   std::vector<Weights> weights;  // by node; no variable: it has none
   struct Boundary {

@@ -28,7 +28,8 @@ int output_of(const Node& node, ValueId value) {
 
 class ChainMaker {
  public:
-  ChainMaker(const Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops) {}
+  ChainMaker(const Graph& graph, const OpTable& ops, const Pins& pins)
+      : graph_(graph), ops_(ops), pinned_(pinned_layers(pins, graph)) {}
 
   BlockChain run() {
     chain_.layers = layers(graph_);
@@ -46,13 +47,11 @@ class ChainMaker {
       place_[chain_.layers[i]] = static_cast<int>(i);
     }
     chain_.nodes.resize(chain_.layers.size());
-    gradients_.resize(graph_.nodes.size());
+    chain_.gradients = gradient_nodes(graph_);
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       if (is_ruled(node)) {
         chain_.nodes[layer(node)].push_back(static_cast<NodeId>(n));
-      } else if (is_gradient(node) && node.forward >= 0) {
-        gradients_[node.forward].push_back(static_cast<NodeId>(n));
       }
     }
   }
@@ -142,11 +141,23 @@ class ChainMaker {
     chain_.class_of.resize(chain_.layers.size());
     chain_.repeated_layer.resize(chain_.layers.size());
     for (const BlockClass& alike : find_blocks(graph_)) {
+      const std::size_t first = chain_.classes.size();
       for (const std::string& name : alike.layers) {
-        chain_.class_of[place_.at(name)] = static_cast<int>(chain_.classes.size());
+        const auto pinned = pinned_.find(name);
+        const PinnedLayer wanted = pinned == pinned_.end() ? PinnedLayer() : pinned->second;
+        const auto same = std::find(chain_.pinned.begin() + static_cast<std::ptrdiff_t>(first),
+                                    chain_.pinned.end(), wanted);
+        chain_.class_of[place_.at(name)] = static_cast<int>(same - chain_.pinned.begin());
         chain_.repeated_layer[place_.at(name)] = alike.layers.size() >= 2 || is_numbered(name);
+        if (same == chain_.pinned.end()) {
+          chain_.pinned.push_back(wanted);
+          chain_.classes.push_back(block(place_.at(name)));
+          std::vector<BlockNode>& nodes = chain_.classes.back().nodes;
+          for (std::size_t n = 0; n < wanted.nodes.size(); ++n) {
+            nodes[n].pinned = wanted.nodes[n];
+          }
+        }
       }
-      chain_.classes.push_back(block(place_.at(alike.layers.front())));
     }
   }
 
@@ -163,7 +174,7 @@ class ChainMaker {
     for (const NodeId n : chain_.nodes[layer]) {
       const Node& node = graph_.nodes[n];
       at[n] = static_cast<int>(result.nodes.size());
-      BlockNode own{.node = n, .gradients = gradients_[n], .parameters = {}, .operands = {}};
+      BlockNode own{.node = n, .gradients = chain_.gradients[n], .parameters = {}, .operands = {}};
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const ValueId v = node.inputs[i];
         const Value& value = graph_.values[v];
@@ -216,15 +227,15 @@ class ChainMaker {
 
   const Graph& graph_;
   const OpTable& ops_;
+  std::map<std::string, PinnedLayer> pinned_;
   BlockChain chain_;
   std::map<std::string, int, std::less<>> place_;  // of a layer
-  std::vector<std::vector<NodeId>> gradients_;     // by forward node
 };
 
 }  // namespace
 
-BlockChain block_chain(const Graph& training, const OpTable& ops) {
-  return ChainMaker(training, ops).run();
+BlockChain block_chain(const Graph& training, const OpTable& ops, const Pins& pins) {
+  return ChainMaker(training, ops, pins).run();
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "weft/ops/op.h"
+#include "weft/search/pinned.h"
 
 namespace weft {
 
@@ -19,6 +20,7 @@ struct BlockNode {
     int output = 0;  // of `from`
   };
   std::vector<Operand> operands;
+  PinnedNode pinned = {};
 };
 inline constexpr int kEntry = -1;
 inline constexpr int kElsewhere = -2;
@@ -42,18 +44,22 @@ struct ParameterState {
 
 /// The layers of a training graph as a chain of blocks.
 struct BlockChain {
-  std::vector<BlockGraph> classes;         // by class of layers alike; of its first layer
-  std::vector<std::string> layers;         // names, in order
-  std::vector<int> class_of;               // by layer
-  std::vector<std::vector<NodeId>> nodes;  // by layer: its forward nodes, as in its class
-  std::vector<ParameterState> parameters;  // by value; empty for others
-  std::vector<ValueId> shared;             // parameters that several layers use, ascending
-  std::vector<int> shared_first;           // the first layer that does
-  std::vector<bool> saved;                 // by value: backward reads it and does not make it again
-  std::vector<bool> repeated;              // by value: backward makes it again in any case
-  std::vector<bool> repeated_layer;        // by layer: one of several alike, or numbered
+  std::vector<BlockGraph> classes;             // by class of layers alike; of its first layer
+  std::vector<PinnedLayer> pinned;             // by class: what the user wants; nodes have it too
+  std::vector<std::string> layers;             // names, in order
+  std::vector<int> class_of;                   // by layer
+  std::vector<std::vector<NodeId>> nodes;      // by layer: its forward nodes, as in its class
+  std::vector<std::vector<NodeId>> gradients;  // by forward node: its gradient nodes, in order
+  std::vector<ParameterState> parameters;      // by value; empty for others
+  std::vector<ValueId> shared;                 // parameters that several layers use, ascending
+  std::vector<int> shared_first;               // the first layer that does
+  std::vector<bool> saved;           // by value: backward reads it and does not make it again
+  std::vector<bool> repeated;        // by value: backward makes it again in any case
+  std::vector<bool> repeated_layer;  // by layer: one of several alike, or numbered
 };
 
-[[nodiscard]] BlockChain block_chain(const Graph& training, const OpTable& ops);
+/// Layers that are pinned otherwise than their like are classes of their own.
+[[nodiscard]] BlockChain block_chain(const Graph& training, const OpTable& ops,
+                                     const Pins& pins = {});
 
 }  // namespace weft

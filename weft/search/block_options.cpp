@@ -73,6 +73,25 @@ bool fits_together(const Factors& factors, const Splits& splits, const Mesh& mes
 
 }  // namespace
 
+std::vector<Splits> all_splits(const Factors& factors, const Node& node, const Graph& graph,
+                               const Mesh& mesh, int data_axes) {
+  std::vector<Splits> all = {Splits{}};
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+    std::vector<Splits> longer;
+    const std::vector<Split> here =
+        axis_splits(factors, node, graph, mesh.axes[a].size, static_cast<int>(a) < data_axes);
+    for (const Splits& before : all) {
+      for (const Split& split : here) {
+        longer.push_back(before);
+        longer.back().push_back(split);
+      }
+    }
+    all = std::move(longer);
+  }
+  std::erase_if(all, [&](const Splits& splits) { return !fits_together(factors, splits, mesh); });
+  return all;
+}
+
 Placements tied(Placements placements) {
   for (Placement& p : placements) {
     p = p.kind == Placement::Kind::partial ? replicate() : p;
@@ -96,7 +115,9 @@ const std::vector<std::vector<NodeOption>>& BlockOptions::options(int block_clas
   const auto [it, fresh] = options_.try_emplace({block_class, shape});
   if (fresh) {
     for (const BlockNode& node : chain_.classes[block_class].nodes) {
-      it->second.push_back(node_options(node, mesh, data_axes));
+      const std::optional<NodeRule>& pinned = node.pinned.split;
+      it->second.push_back(pinned ? std::vector{node_option(node, splits_for(*pinned, mesh), mesh)}
+                                  : node_options(node, mesh, data_axes));
     }
   }
   return it->second;
@@ -104,26 +125,10 @@ const std::vector<std::vector<NodeOption>>& BlockOptions::options(int block_clas
 
 std::vector<NodeOption> BlockOptions::node_options(const BlockNode& own, const Mesh& mesh,
                                                    int data_axes) {
-  const Node& node = graph_.nodes[own.node];
-  const Factors& rule = factors(own.node);
-  std::vector<Splits> all = {Splits{}};
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-    std::vector<Splits> longer;
-    const std::vector<Split> here =
-        axis_splits(rule, node, graph_, mesh.axes[a].size, static_cast<int>(a) < data_axes);
-    for (const Splits& before : all) {
-      for (const Split& split : here) {
-        longer.push_back(before);
-        longer.back().push_back(split);
-      }
-    }
-    all = std::move(longer);
-  }
   std::vector<NodeOption> result;
-  for (Splits& splits : all) {
-    if (fits_together(rule, splits, mesh)) {
-      result.push_back(node_option(own, std::move(splits), mesh));
-    }
+  for (Splits& splits :
+       all_splits(factors(own.node), graph_.nodes[own.node], graph_, mesh, data_axes)) {
+    result.push_back(node_option(own, std::move(splits), mesh));
   }
   return result;
 }
@@ -142,8 +147,8 @@ NodeOption BlockOptions::node_option(const BlockNode& own, Splits splits, const 
     lies[node.outputs[o]] = tied(option.placed.outputs[o]);
   }
   std::vector<bool> taken(node.outputs.size(), false);
-  for (const NodeId g : own.gradients) {
-    option.gradients.push_back(place_gradient(own, option, g, mesh, lies, taken));
+  for (std::size_t g = 0; g < own.gradients.size(); ++g) {
+    place_gradient(own, g, mesh, option, lies, taken);
   }
   for (const BlockNode::Operand& operand : own.operands) {
     option.need.push_back(option.placed.inputs[operand.input]);
@@ -174,11 +179,11 @@ void BlockOptions::find_gradient(const BlockNode& own, const TensorType& type,
   }
 }
 
-NodePlacement BlockOptions::place_gradient(const BlockNode& own, const NodeOption& option, NodeId g,
-                                           const Mesh& mesh, std::map<ValueId, Placements>& lies,
-                                           std::vector<bool>& taken) {
+void BlockOptions::place_gradient(const BlockNode& own, std::size_t g, const Mesh& mesh,
+                                  NodeOption& option, std::map<ValueId, Placements>& lies,
+                                  std::vector<bool>& taken) {
   const Node& forward = graph_.nodes[own.node];
-  const Node& node = graph_.nodes[g];
+  const Node& node = graph_.nodes[own.gradients[g]];
   TensorTypes types;
   std::vector<Placements> inputs;
   for (const ValueId v : node.inputs) {
@@ -201,10 +206,12 @@ NodePlacement BlockOptions::place_gradient(const BlockNode& own, const NodeOptio
     }
     inputs.push_back(found);
   }
-  const Factors& rule = factors(g);
-  Splits splits = follow(rule, mesh, types, inputs);
+  const Factors& rule = factors(own.gradients[g]);
+  const bool pinned = g < own.pinned.gradients.size() && own.pinned.gradients[g];
+  Splits splits =
+      pinned ? splits_for(*own.pinned.gradients[g], mesh) : follow(rule, mesh, types, inputs);
   for (std::size_t a = 0; a < splits.size(); ++a) {
-    if (option.splits[a].ring && rule.ring_stays >= 0) {
+    if (option.splits[a].ring && rule.ring_stays >= 0 && !pinned) {
       splits[a] = option.splits[a];
     }
   }
@@ -212,7 +219,8 @@ NodePlacement BlockOptions::place_gradient(const BlockNode& own, const NodeOptio
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     lies[node.outputs[o]] = placed.outputs[o];
   }
-  return placed;
+  option.gradients.push_back(std::move(placed));
+  option.gradient_splits.push_back(std::move(splits));
 }
 
 const std::vector<std::vector<WeightTerm>>& BlockOptions::weights(int block_class) {

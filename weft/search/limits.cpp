@@ -5,13 +5,14 @@
 
 #include "weft/base/error.h"
 #include "weft/search/configurations.h"
+#include "weft/search/pinned.h"
 #include "weft/search/search.h"
 
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 7> kForbiddable = {"dp",    "tp",    "pp",       "zero1",
-                                                          "zero2", "zero3", "recompute"};
+constexpr std::array<std::string_view, 8> kForbiddable = {
+    "dp", "tp", "pp", "zero1", "zero2", "zero3", "recompute", "gradients"};
 
 std::vector<std::string> parts(const std::string& text) {
   std::vector<std::string> result;
@@ -62,6 +63,38 @@ void forbid_limits(const std::string& text, PlanLimits& limits) {
             fmt::join(kForbiddable, ", "), fmt::join(schedule_names(), ", "));
     limits.forbidden.push_back(part);
   }
+}
+
+void check_pins(const PlanLimits& limits, const Graph& training, const OpTable& ops) {
+  std::vector<std::string> wrong = violations(limits.pins, training, ops);
+  for (const LayerPin& pin : limits.pins) {
+    for (const Axis& axis : pin.axes) {
+      const int wanted = axis.name == "dp" ? limits.dp : axis.name == "tp" ? limits.tp : 0;
+      if ((wanted > 0 && wanted != axis.size) ||
+          (axis.size > 1 && is_forbidden(limits, axis.name))) {
+        wrong.push_back(fmt::format("axis {}={} is pinned, but --fix or --forbid wants another",
+                                    axis.name, axis.size));
+      }
+    }
+    for (const WeightRule& rule : pin.weights.value_or(std::vector<WeightRule>())) {
+      for (const auto& [axis, mode] : rule.modes) {
+        if (is_forbidden(limits, weight_mode_name(mode)) ||
+            (limits.zero >= 0 && static_cast<int>(mode) != limits.zero)) {
+          wrong.push_back(
+              fmt::format("{} is pinned for parameters '{}', but --fix or --forbid wants another",
+                          weight_mode_name(mode), rule.parameters));
+        }
+      }
+    }
+    if (pin.recompute && !pin.recompute->empty() &&
+        (limits.recompute == "none" || is_forbidden(limits, "recompute"))) {
+      wrong.push_back(
+          fmt::format("'{}' is pinned to be computed again, which --fix or --forbid "
+                      "rules out",
+                      pin.recompute->front()));
+    }
+  }
+  require(wrong.empty(), "--pin: {}", fmt::join(wrong, "\n--pin: "));
 }
 
 bool is_allowed(const Recipe& recipe, const PlanLimits& limits) {

@@ -8,6 +8,7 @@
 #include "weft/base/error.h"
 #include "weft/search/estimate.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/pinned.h"
 
 // Estimates all recipes, then simulates them in order of the estimated time. It stops when
 //   - the next estimate, taken a share kMargin lower, is not below the best simulated time, or
@@ -74,7 +75,7 @@ class Search {
     std::vector<Recipe> recipes = all_recipes(task_, training_);
     for (std::size_t i = 0; i < recipes.size(); ++i) {
       take_schedule(recipes[i]);
-      if (!is_allowed(recipes[i], how_.limits)) {
+      if (!is_allowed(recipes[i], how_.limits) || !has_pins(recipes[i])) {
         continue;
       }
       const Estimate estimate = estimator(recipes[i]);
@@ -84,6 +85,14 @@ class Search {
     }
     result_.tried = static_cast<int>(recipes.size());
     report(0.1);
+  }
+
+  [[nodiscard]] bool has_pins(const Recipe& recipe) const {
+    if (how_.limits.pins.empty()) {
+      return true;
+    }
+    const RecipePlan made = recipe_plan(recipe, task_, training_, ops_);
+    return made.plan && has_pinned(*made.plan, how_.limits.pins, training_);
   }
 
   // A schedule that the user wants and that is not among those worth trying anyway.
@@ -250,6 +259,7 @@ SearchResult search_recipes(const Task& task, const Graph& training, const OpTab
   const bool has_gradients = std::any_of(training.nodes.begin(), training.nodes.end(),
                                          [](const Node& n) { return n.role == Role::update; });
   WEFT_CHECK(has_gradients);  // the training graph, not the forward graph
+  check_pins(how.limits, training, ops);
   return Search(task, training, ops, how, progress).run();
 }
 

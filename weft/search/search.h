@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/cost/cost.h"
+#include "weft/plan/pins.h"
 #include "weft/recipes/recipes.h"
 #include "weft/timeline/timeline.h"
 
@@ -45,8 +46,10 @@ struct PlanLimits {
   int zero = -1;               // -1: any
   std::string recompute = {};  // none | block
   std::string schedule = {};
-  /// dp, tp, pp, zero1, zero2, zero3, recompute, or the name of a schedule.
+  /// dp, tp, pp, zero1, zero2, zero3, recompute, gradients (that do not follow), or the name of a
+  /// schedule.
   std::vector<std::string> forbidden = {};
+  Pins pins = {};    // of layers that are not searched, or not wholly
   bool log = false;  // keep a line for everything that is tried
 };
 
@@ -54,7 +57,9 @@ struct PlanLimits {
 /// what is not understood.
 void fix_limits(const std::string& text, PlanLimits& limits);
 void forbid_limits(const std::string& text, PlanLimits& limits);
-/// Whether a recipe is as the limits want it.
+/// Throws Error{input} if the pins do not fit the model or contradict the other limits.
+void check_pins(const PlanLimits& limits, const Graph& training, const OpTable& ops);
+/// Whether a recipe is as the limits want it, but for pins.
 [[nodiscard]] bool is_allowed(const Recipe& recipe, const PlanLimits& limits);
 
 /// The fastest plan that fits: what the block kernel and the stage search find (search_plans.h),

@@ -1,17 +1,60 @@
+#include <fmt/format.h>
+
+#include "weft/base/error.h"
+#include "weft/search/configurations.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/pinned.h"
+#include "weft/search/polish_gradients.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
 
 // The plans of the kernel are as fast as the recipes of the same degrees or faster, but for what
 // their tables do not know: how well collectives hide. So recipes whose estimate is near the best
 // plan found are simulated too, unless the cluster is large: there the tables are right, and
-// simulations take long.
+// simulations take long. In the end the gradient nodes of the best plan are untied from their
+// forward nodes (polish_gradients.h), where the simulator says that this is faster.
 
 namespace weft {
 namespace {
 
 constexpr double kPlanShare = 0.8;  // of the progress
 constexpr std::size_t kFewDevices = 64;
+constexpr double kPolishWork = 1.5e6;  // nodes of all micro-batches that are simulated
+constexpr double kLoweringWork = 45;   // as in search.cpp
+constexpr double kWorthwhile = 0.001;  // share of a step
+
+void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
+            const PlanLimits& limits, SearchResult& result) {
+  Candidate& best = *result.best;
+  const double work = static_cast<double>(training.nodes.size()) *
+                      (kLoweringWork + static_cast<double>(best.plan.micro_batches.size()));
+  int tries = static_cast<int>(kPolishWork / work);
+  for (const GradientChange& change : gradient_changes(best.plan, training, ops, cost)) {
+    if (tries-- <= 0 || change.gain_s < kWorthwhile * best.step_s) {
+      return;
+    }
+    Plan plan = best.plan;
+    plan.origin = "search " + best.recipe;
+    for (const auto& [stage, rules] : change.rules) {
+      std::vector<NodeRule>& own = plan.stages[stage].gradients;
+      own.insert(own.begin(), rules.begin(), rules.end());
+    }
+    const std::optional<Candidate> tried = evaluate_if_it_ends(plan, training, ops, cost);
+    ++result.simulated;
+    const bool better = tried && tried->fits && tried->step_s < best.step_s * (1 - kWorthwhile) &&
+                        has_pinned(plan, limits.pins, training);
+    if (limits.log) {
+      result.log.push_back(fmt::format(
+          "gradients {}: {} (about {:.4g} s less hoped for)", change.rules[0].second[0].nodes,
+          tried ? fmt::format("simulated {:.4g} s", tried->step_s) : "does not end",
+          change.gain_s));
+    }
+    if (better) {
+      check_program(plan, training, ops);
+      best = *tried;
+    }
+  }
+}
 
 }  // namespace
 
@@ -24,6 +67,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       }
     };
   };
+  check_pins(limits, training, ops);
   const CostModel cost(task.cluster);
   PlanSearchResult plans = search_plans(task, training, ops, cost, limits, report(0, kPlanShare));
   const Candidate* best = nullptr;
@@ -46,10 +90,14 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
     std::optional<Candidate>& place = best->fits ? result.best : result.nearest;
     if (!place || better(*best, *place)) {
       check_program(best->plan, training, ops);
+      WEFT_CHECK(has_pinned(best->plan, limits.pins, training));
       place = *best;
     }
   }
   if (result.best) {
+    if (!is_forbidden(limits, "gradients")) {
+      polish(training, ops, cost, limits, result);
+    }
     result.nearest.reset();
   }
   return result;

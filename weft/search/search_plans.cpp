@@ -10,6 +10,7 @@
 
 #include "weft/base/error.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/pinned.h"
 #include "weft/search/plan_draft.h"
 
 // A configuration (configurations.h) is a mesh shape, a number of stages and one of micro-batches.
@@ -41,10 +42,11 @@ constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
 constexpr double kOrderGain = 0.06;  // what another order may save
 constexpr double kWorthwhile = 0.003;
-constexpr double kHope = 1.3;     // budgets for drafts that do not fit into one
-constexpr double kBinds = 0.9;    // a stage that uses so much of what it is given would use more
-constexpr double kRoomy = 0.97;   // a stage that uses less of its budget may be given more
-constexpr double kSpare = 0.002;  // of the budget: stays free
+constexpr double kHope = 1.3;        // budgets for drafts that do not fit into one
+constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
+constexpr double kBinds = 0.9;       // a stage that uses so much of what it is given would use more
+constexpr double kRoomy = 0.97;      // a stage that uses less of its budget may be given more
+constexpr double kSpare = 0.002;     // of the budget: stays free
 
 // The largest peak of the devices of a stage.
 double used_bytes(const Draft& draft, const Candidate& candidate, int stage) {
@@ -69,7 +71,7 @@ class PlanSearch {
         cost_(cost),
         limits_(limits),
         progress_(progress),
-        model_(training, ops, cost),
+        model_(training, ops, cost, limits.pins),
         drafting_(task, model_, limits.schedule.empty() ? "1f1b" : limits.schedule),
         budget_(static_cast<double>(*std::ranges::min_element(task.memory_budget_bytes))) {}
 
@@ -77,13 +79,17 @@ class PlanSearch {
     if (is_known(limits_.schedule)) {
       make_drafts();
       judge_drafts();
+      if (result_.candidates.empty() && !limits_.pins.empty()) {
+        judge_leanest();
+      }
     }
     return std::move(result_);
   }
 
  private:
-  StageTable& table(const Configuration& c) {
-    auto& known = tables_[{c.dp, c.tp, c.micro_batches}];
+  // `own`: gradients of weights need not follow.
+  StageTable& table(const Configuration& c, bool own) {
+    auto& known = tables_[{c.dp, c.tp, c.micro_batches, own ? 1 : 0}];
     if (known == nullptr) {
       BlockPlace place{.mesh = stage_mesh(c, 0),
                        .data_axes = c.dp > 1 ? 1 : 0,
@@ -95,6 +101,7 @@ class PlanSearch {
                (limits_.zero >= 0 && level != limits_.zero);
       });
       place.replicates = limits_.zero <= 0;
+      place.own_gradients = own;
       known = std::make_unique<StageTable>(model_, std::move(place), c.micro_batches);
       known->may_keep = limits_.recompute != "block";
       known->may_recompute = limits_.recompute != "none" && !is_forbidden(limits_, "recompute");
@@ -108,9 +115,15 @@ class PlanSearch {
         all_configurations(task_, static_cast<int>(model_.chain.layers.size()), limits_);
     for (std::size_t i = 0; i < configurations.size(); ++i) {
       const Configuration& c = configurations[i];
+      const std::string why_not =
+          why_not_on(stage_mesh(c, 0), limits_.pins, model_.training, model_.ops);
+      if (!why_not.empty()) {
+        note("{}: {}", configuration_name(c), why_not);
+        continue;
+      }
       Draft draft;
       draft.configuration = c;
-      draft.table = &table(c);
+      draft.table = &table(c, !is_forbidden(limits_, "gradients"));
       draft.bound_s = draft.table->least_s() * c.micro_batches / c.stages;
       drafts_.push_back(std::move(draft));
       report(0.4 * static_cast<double>(i) / static_cast<double>(configurations.size()));
@@ -118,7 +131,6 @@ class PlanSearch {
     std::stable_sort(drafts_.begin(), drafts_.end(),
                      [](const Draft& a, const Draft& b) { return a.bound_s < b.bound_s; });
     double best_s = kNever;
-    std::set<StageTable*> ready;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       Draft& draft = drafts_[i];
       if (draft.bound_s * (1 - kBoundMargin) > best_s) {
@@ -127,7 +139,7 @@ class PlanSearch {
              draft.bound_s);
         continue;
       }
-      if (ready.insert(draft.table).second) {
+      if (ready_.insert(draft.table).second) {
         draft.table->find_menus();
       }
       // The tables count a little more memory than programs need; the judge has the last word.
@@ -177,10 +189,53 @@ class PlanSearch {
       const double estimate_s = drafts_[next].step_s;
       const std::size_t before = result_.candidates.size();
       judge(drafts_[next], work, best_s);
+      judge_following(drafts_[next], before, work, best_s);
       if (result_.candidates.size() > before) {
         wrong_by.try_emplace(shape(drafts_[next]), result_.candidates[before].step_s / estimate_s);
       }
       report(0.7 + 0.3 * std::min(1.0, work / kEnoughWork));
+    }
+  }
+
+  // How well the operands of gradients that do not follow hide, the tables only guess: where such
+  // plans are near the best, the simulator also sees the same configuration with all following.
+  void judge_following(const Draft& draft, std::size_t first, double& work, double& best_s) {
+    const bool near = std::any_of(result_.candidates.begin() + static_cast<std::ptrdiff_t>(first),
+                                  result_.candidates.end(), [&](const Candidate& candidate) {
+                                    const std::vector<StagePlan>& stages = candidate.plan.stages;
+                                    return candidate.step_s * (1 - kMargin) < best_s &&
+                                           std::ranges::any_of(stages, [](const StagePlan& s) {
+                                             return !s.gradients.empty();
+                                           });
+                                  });
+    if (!near || is_forbidden(limits_, "gradients")) {
+      return;
+    }
+    Draft following;
+    following.configuration = draft.configuration;
+    following.table = &table(draft.configuration, false);
+    if (ready_.insert(following.table).second) {
+      following.table->find_menus();
+    }
+    following.questions.assign(draft.configuration.stages, {.bytes = budget_});
+    drafting_.cut(following);
+    judge(following, work, best_s);
+  }
+
+  // Nothing fits, and recipes hardly have what is pinned: the plan that needs the least memory says
+  // what is lacking.
+  void judge_leanest() {
+    for (double more = 2; more < kMostMemory; more *= 2) {
+      for (Draft& draft : drafts_) {
+        draft.questions.assign(draft.configuration.stages, {.bytes = more * budget_});
+        drafting_.cut(draft);
+        if (draft.step_s < kNever) {
+          double work = 0;
+          double best_s = kNever;
+          judge(draft, work, best_s);
+          return;
+        }
+      }
     }
   }
 
@@ -331,7 +386,8 @@ class PlanSearch {
   BlockModel model_;
   Drafting drafting_;
   double budget_;
-  std::map<std::array<int, 3>, std::unique_ptr<StageTable>> tables_;
+  std::map<std::array<int, 4>, std::unique_ptr<StageTable>> tables_;
+  std::set<StageTable*> ready_;  // tables that have menus
   std::vector<Draft> drafts_;
   PlanSearchResult result_;
 };

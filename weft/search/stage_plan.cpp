@@ -1,7 +1,8 @@
 #include "weft/search/stage_plan.h"
 
+#include <algorithm>
+
 #include "weft/base/error.h"
-#include "weft/recipes/node_rules.h"
 
 namespace weft {
 namespace {
@@ -21,17 +22,50 @@ std::vector<WeightRule> weight_rules(const std::vector<NamedSplit>& weights) {
 
 }  // namespace
 
+NamedSplit named_split(const std::string& node, const Splits& splits, const Mesh& mesh) {
+  NamedSplit named{.node = node, .split = {}};
+  for (std::size_t a = 0; a < splits.size(); ++a) {
+    if (splits[a].kind != Split::Kind::none) {
+      named.split[mesh.axes[a].name] = format_split(splits[a]);
+    }
+  }
+  return named;
+}
+
+std::vector<NodeRule> gradient_rules(const std::vector<NamedSplit>& wanted, const Graph& graph,
+                                     const std::vector<std::string>& layers) {
+  std::vector<NodeRule> rules;
+  for (const NamedSplit& own : wanted) {
+    if (std::ranges::any_of(rules, [&](const NodeRule& r) { return matches(r.nodes, own.node); })) {
+      continue;
+    }
+    const std::string pattern = layer_pattern(own.node);
+    const bool all = std::ranges::all_of(graph.nodes, [&](const Node& node) {
+      const bool here = node.role == Role::weight_grad || node.role == Role::input_grad;
+      return !here || !matches(pattern, node.name) ||
+             std::ranges::find(layers, layer_of(node.name)) == layers.end() ||
+             std::ranges::any_of(wanted, [&](const NamedSplit& other) {
+               return other.node == node.name && other.split == own.split;
+             });
+    });
+    rules.push_back({all ? pattern : own.node, own.split});
+  }
+  return rules;
+}
+
 StagePlan stage_plan(const BlockModel& model, const StageTable& table,
                      const StageQuestion& question, const StageAnswer& answer, const Mesh& mesh) {
   StagePlan stage;
   stage.mesh = mesh;
   const Graph& graph = model.training;
   std::vector<NamedSplit> nodes;
+  std::vector<NamedSplit> gradients;
   std::vector<NamedSplit> weights;
   bool any_mode = false;
   for (int l = question.first; l < question.end; ++l) {
     stage.layers.push_back(model.chain.layers[l]);
     const BlockProblem& problem = table.problem(l, question.first);
+    const BlockGraph& block = model.chain.classes[model.chain.class_of[l]];
     const LayerWay& way =
         table.way(l, question.first, answer.boundary, answer.ways[l - question.first]);
     if (way.recompute) {
@@ -40,22 +74,33 @@ StagePlan stage_plan(const BlockModel& model, const StageTable& table,
     for (std::size_t n = 0; n < problem.splits.size(); ++n) {
       const Node& node = graph.nodes[model.chain.nodes[l][n]];
       const Splits& splits = problem.splits[n][way.choice[n]];
-      NamedSplit named{.node = node.name, .split = {}};
-      for (std::size_t a = 0; a < splits.size(); ++a) {
-        if (splits[a].kind != Split::Kind::none) {
-          named.split[mesh.axes[a].name] = format_split(splits[a]);
+      nodes.push_back(named_split(node.name, splits, mesh));
+      const PinnedNode& pinned = block.nodes[n].pinned;
+      if (pinned.again) {
+        stage.recompute.push_back(node.name);
+      }
+      const std::vector<NodeId>& own_gradients = model.chain.gradients[model.chain.nodes[l][n]];
+      for (std::size_t g = 0; g < pinned.gradients.size(); ++g) {
+        if (pinned.gradients[g]) {
+          gradients.push_back({graph.nodes[own_gradients[g]].name, pinned.gradients[g]->split});
         }
       }
-      nodes.push_back(std::move(named));
       const BlockProblem::Weights& menu = problem.weights[n];
       if (menu.variable < 0) {
         continue;
       }
-      const std::vector<WeightMode>& modes = menu.modes[way.choice[menu.variable]];
-      for (const ValueId v : node.inputs) {
+      if (const auto* own = menu.own_of(way.choice[n], way.choice[menu.variable])) {
+        for (const auto& [g, own_splits] : own->gradients) {
+          gradients.push_back(named_split(graph.nodes[own_gradients[g]].name, own_splits, mesh));
+        }
+      }
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const ValueId v = node.inputs[i];
         if (graph.values[v].kind != ValueKind::parameter) {
           continue;
         }
+        const std::vector<WeightMode> modes =
+            modes_on(mesh, pinned, static_cast<int>(i), menu.modes[way.choice[menu.variable]]);
         NamedSplit weight{.node = graph.values[v].name, .split = {}};
         for (std::size_t a = 0; a < modes.size(); ++a) {
           if (modes[a] != WeightMode::replicate) {
@@ -68,6 +113,7 @@ StagePlan stage_plan(const BlockModel& model, const StageTable& table,
     }
   }
   stage.nodes = compress_rules(nodes);
+  stage.gradients = gradient_rules(gradients, graph, stage.layers);
   if (any_mode) {
     stage.weights = weight_rules(weights);
   }

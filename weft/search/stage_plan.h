@@ -1,5 +1,6 @@
 #pragma once
 
+#include "weft/recipes/node_rules.h"
 #include "weft/search/stage_table.h"
 
 namespace weft {
@@ -9,5 +10,14 @@ namespace weft {
 [[nodiscard]] StagePlan stage_plan(const BlockModel& model, const StageTable& table,
                                    const StageQuestion& question, const StageAnswer& answer,
                                    const Mesh& mesh);
+
+/// A node's splits as a rule has them.
+[[nodiscard]] NamedSplit named_split(const std::string& node, const Splits& splits,
+                                     const Mesh& mesh);
+/// Rules for these gradient nodes of a stage with these layers, and for no others of it: one for
+/// all layers of a kind where all of them want it.
+[[nodiscard]] std::vector<NodeRule> gradient_rules(const std::vector<NamedSplit>& wanted,
+                                                   const Graph& training,
+                                                   const std::vector<std::string>& layers);
 
 }  // namespace weft

@@ -280,9 +280,12 @@ LayerWay StageTable::make_way(const Block& block, const ChoiceAnswer& answer,
         std::max(way.working_bytes, block.problem.working_bytes[n][answer.choice[n]]);
   }
   way.working_bytes += recompute ? answer.cost[kSaved] : 0;
-  // zero3 gathers a layer while another one runs.
-  for (const BlockProblem::Weights& weights : block.problem.weights) {
+  // zero3 gathers a layer while another one runs, and so do gradients that do not follow.
+  for (std::size_t n = 0; n < block.problem.weights.size(); ++n) {
+    const BlockProblem::Weights& weights = block.problem.weights[n];
     if (weights.variable >= 0) {
+      const auto* own = weights.own_of(answer.choice[n], answer.choice[weights.variable]);
+      way.working_bytes += own != nullptr ? own->bytes : 0;
       const std::vector<WeightMode>& modes = weights.modes[answer.choice[weights.variable]];
       for (std::size_t a = 0; a < modes.size(); ++a) {
         if (modes[a] == WeightMode::zero3) {
@@ -307,7 +310,9 @@ void StageTable::fill_menu(Block& block, int boundary, bool repeated) const {
     }
   };
   for (const bool recompute : {false, true}) {
-    if (repeated ? !(recompute ? may_recompute : may_keep) : recompute) {
+    const std::optional<bool>& pinned = model_.chain.pinned[block.block_class].recompute;
+    const bool may = repeated ? (recompute ? may_recompute : may_keep) : !recompute;
+    if (pinned ? recompute != *pinned : !may) {
       continue;
     }
     add(recompute, 0, 0);

@@ -12,11 +12,12 @@ namespace weft {
 
 /// What the tables of all meshes share. One thread at a time.
 struct BlockModel {
-  BlockModel(const Graph& training_graph, const OpTable& op_table, const CostModel& cost_model)
+  BlockModel(const Graph& training_graph, const OpTable& op_table, const CostModel& cost_model,
+             const Pins& pins = {})
       : training(training_graph),
         ops(op_table),
         cost(cost_model),
-        chain(block_chain(training_graph, op_table)),
+        chain(block_chain(training_graph, op_table, pins)),
         options(chain, training_graph, op_table) {}
 
   const Graph& training;

@@ -8,7 +8,9 @@
 //   zero1       reduce_scatter V beside it; parameters gathered behind the update
 //   zero2       reduce_scatter V in each micro-batch; parameters gathered behind the update
 //   zero3       gathers before forward and backward and reduce_scatter in each micro-batch
-// Memory: parameters / n with zero3, sums of gradients / n from zero2, states / n from zero1.
+// A gradient that is made whole everywhere is not reduced; one that is made in rows is gathered
+// with `replicate` and fits the other modes as it is. Memory: parameters / n with zero3, sums of
+// gradients / n from zero2 or in rows, states / n from zero1.
 
 namespace weft {
 
@@ -27,7 +29,7 @@ WeightCosts::WeightCosts(const BlockChain& chain, const BlockPlace& place, const
   update_issue_s_ = type.update_issue_s.value_or(type.issue_s);
 }
 
-void WeightCosts::add(const WeightTerm& term, const NodeOption& option,
+void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Placements& made,
                       const std::vector<WeightMode>& modes, std::array<double, kCostKinds>& costs) {
   const ParameterState& state = chain_.parameters[term.parameter];
   const TensorType& type = graph_.values[term.parameter].type;
@@ -38,15 +40,16 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option,
     return;
   }
   const double gradient = static_cast<double>(local(graph_.values[state.sum].type, used).bytes());
-  const Placements& made = option.gradients[term.gradient].outputs[term.output];
+  double rows = 1;  // parts of a sum of gradients besides those that modes make
   std::array<double, 4> parts = {1, 1, 1, 1};  // by WeightMode: devices that share so far
   for (std::size_t a = 0; a < used.size(); ++a) {
     if (used[a].kind != Placement::Kind::replicate || type.rank() == 0) {
       continue;
     }
     const double n = place_.mesh.axes[a].size;
-    const bool partial = made[a].kind == Placement::Kind::partial;
-    reduce(static_cast<int>(a), modes[a], partial, parameter, gradient, parts, costs);
+    reduce(static_cast<int>(a), modes[a], made[a].kind, parameter, gradient, parts, costs);
+    const bool split = modes[a] == WeightMode::zero2 || modes[a] == WeightMode::zero3;
+    rows *= made[a].kind == Placement::Kind::shard && !split ? n : 1;
     for (std::size_t m = 0; m <= static_cast<std::size_t>(modes[a]); ++m) {
       parts[m] *= n;
     }
@@ -60,21 +63,22 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option,
   }
   // With one micro-batch gradients come while what was kept for them goes.
   costs[kState] +=
-      parameter / parts[3] + (place_.several ? gradient / parts[2] : 0) + states / parts[1];
+      parameter / parts[3] + (place_.several ? gradient / parts[2] / rows : 0) + states / parts[1];
   for (const NodeId u : state.updates) {
     costs[kStep] += update_seconds(graph_.nodes[u], type, used, parts[1]);
   }
   if (place_.several) {  // read both, write one
     const KernelWork work{.op_class = OpClass::stream,
                           .dtype = graph_.values[state.sum].type.dtype,
-                          .cost = {.flops = 0, .bytes_moved = 3 * gradient / parts[2]}};
+                          .cost = {.flops = 0, .bytes_moved = 3 * gradient / parts[2] / rows}};
     costs[kWeight] += std::max(cost_.kernel_seconds(device_, work), issue_s_);
   }
 }
 
-void WeightCosts::reduce(int axis, WeightMode mode, bool partial, double parameter, double gradient,
-                         const std::array<double, 4>& parts,
+void WeightCosts::reduce(int axis, WeightMode mode, Placement::Kind made, double parameter,
+                         double gradient, const std::array<double, 4>& parts,
                          std::array<double, kCostKinds>& costs) {
+  const bool partial = made == Placement::Kind::partial;
   const auto seconds = [&](CollectiveKind kind, double bytes) {
     return collectives_.seconds(kind, axis, bytes);
   };
@@ -83,6 +87,9 @@ void WeightCosts::reduce(int axis, WeightMode mode, bool partial, double paramet
   switch (mode) {
     case WeightMode::replicate:
       costs[kSync] += partial ? seconds(CollectiveKind::all_reduce, gradient / parts[1]) : 0;
+      costs[kSync] += made == Placement::Kind::shard
+                          ? seconds(CollectiveKind::all_gather, gradient / parts[1])
+                          : 0;
       break;
     case WeightMode::zero1:
       costs[kSync] += partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[1]) : 0;

@@ -13,15 +13,16 @@ class WeightCosts {
   WeightCosts(const BlockChain& chain, const BlockPlace& place, const Graph& training,
               const OpTable& ops, const CostModel& cost, MeshCollectives& collectives);
 
-  /// Adds the costs of a weight, if the node runs like this, to those by kind.
-  void add(const WeightTerm& term, const NodeOption& option, const std::vector<WeightMode>& modes,
-           std::array<double, kCostKinds>& costs);
+  /// Adds the costs of a weight, if the node runs like this and its gradient is made like this, to
+  /// those by kind.
+  void add(const WeightTerm& term, const NodeOption& option, const Placements& made,
+           const std::vector<WeightMode>& modes, std::array<double, kCostKinds>& costs);
 
  private:
   [[nodiscard]] TensorType local(const TensorType& type, const Placements& placements) const {
     return local_type(type, placements, place_.mesh, Coordinates(place_.mesh.axes.size(), 0));
   }
-  void reduce(int axis, WeightMode mode, bool partial, double parameter, double gradient,
+  void reduce(int axis, WeightMode mode, Placement::Kind made, double parameter, double gradient,
               const std::array<double, 4>& parts, std::array<double, kCostKinds>& costs);
   [[nodiscard]] double update_seconds(const Node& node, const TensorType& parameter,
                                       const Placements& used, double parts) const;
