@@ -10,8 +10,8 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 7> kForbiddable = {"dp",    "tp",    "pp",       "zero1",
-                                                          "zero2", "zero3", "recompute"};
+constexpr std::array<std::string_view, 8> kForbiddable = {"dp",    "tp",    "pp",        "zero1",
+                                                          "zero2", "zero3", "recompute", "unequal"};
 
 std::vector<std::string> parts(const std::string& text) {
   std::vector<std::string> result;

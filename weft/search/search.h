@@ -45,7 +45,7 @@ struct PlanLimits {
   int zero = -1;               // -1: any
   std::string recompute = {};  // none | block
   std::string schedule = {};
-  /// dp, tp, pp, zero1, zero2, zero3, recompute, or the name of a schedule.
+  /// dp, tp, pp, zero1, zero2, zero3, recompute, unequal (meshes), or the name of a schedule.
   std::vector<std::string> forbidden = {};
   bool log = false;  // keep a line for everything that is tried
 };
