@@ -80,7 +80,7 @@ void add_search_options(CLI::App& command, TaskOptions& options) {
   command
       .add_option("--forbid", options.forbid,
                   "what it must not have, such as pp,zero3 (dp, tp, pp, zero1, zero2, zero3, "
-                  "recompute, gradients, a schedule)")
+                  "recompute, gradients, unequal (meshes), a schedule)")
       ->allow_extra_args(false);
   command
       .add_option("--max-micro-batches", options.limits.most_micro_batches,

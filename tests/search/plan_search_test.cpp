@@ -231,7 +231,7 @@ TEST(PlanSearch, DoesWhatTheUserFixesAndForbids) {
   const SearchResult found = search_all(p.task, p.training, p.ops, limits, {});
   ASSERT_TRUE(found.best.has_value());
   const Plan& plan = found.best->plan;
-  EXPECT_EQ(plan.stages.size(), 2U);
+  EXPECT_EQ(meshes(plan).size(), 2U);
   EXPECT_LE(plan.micro_batches.size(), 4U);
   for (const StagePlan& stage : plan.stages) {
     const int tp = axis_index(stage.mesh, "tp");

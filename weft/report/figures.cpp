@@ -58,7 +58,7 @@ DeviceId scarcest(const Candidate& c) {
 // (SP), the sequence alone (CP), experts (EP), the batch (DP).
 std::string axis_strategy(const StagePlan& stage, const Axis& axis) {
   std::string name = axis.name;
-  if (name == "tp") {
+  if (name == "tp" || name == "tp2") {
     std::set<char> letters;
     bool whole = false;  // some node computes the same everywhere
     for (const NodeRule& rule : stage.nodes) {

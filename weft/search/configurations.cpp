@@ -1,6 +1,6 @@
 #include "weft/search/configurations.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -13,11 +13,6 @@ namespace {
 
 constexpr int kFewDevices = 16;
 constexpr std::int64_t kManySamples = 4096;  // of a replica: not all divisors are tried
-
-int devices_of_first_host(const Cluster& cluster) {
-  return static_cast<int>(std::ranges::count_if(
-      cluster.devices, [](const Device& device) { return device.host == 0; }));
-}
 
 std::vector<int> device_counts(const Cluster& cluster) {
   const int all = static_cast<int>(cluster.devices.size());
@@ -66,20 +61,62 @@ bool is_forbidden(const PlanLimits& limits, std::string_view what) {
   return std::ranges::find(limits.forbidden, what) != limits.forbidden.end();
 }
 
-std::string configuration_name(const Configuration& c) {
-  return fmt::format("dp={},tp={},pp={},micro-batches={}", c.dp, c.tp, c.stages, c.micro_batches);
+bool is_allowed(const MeshShape& shape, const PlanLimits& limits) {
+  return is_wanted(shape.dp, limits.dp, "dp", limits) &&
+         is_wanted(shape.tp2 * shape.tp, limits.tp, "tp", limits);
 }
 
-Mesh stage_mesh(const Configuration& c, int stage) {
+int devices_of_first_host(const Cluster& cluster) {
+  return static_cast<int>(std::ranges::count_if(
+      cluster.devices, [](const Device& device) { return device.host == 0; }));
+}
+
+Configuration equal_meshes(const MeshShape& shape, int count, int micro_batches) {
+  Configuration c{.meshes = {}, .micro_batches = micro_batches};
+  for (int i = 0; i < count; ++i) {
+    c.meshes.push_back({.shape = shape, .first_device = i * shape.devices()});
+  }
+  return c;
+}
+
+std::string meshes_name(const Configuration& c) {
+  const bool equal = std::ranges::all_of(
+      c.meshes, [&](const PipelineMesh& mesh) { return mesh.shape == c.meshes[0].shape; });
+  std::string text;
+  for (const auto& [name, degree] :
+       {std::pair{"dp", &MeshShape::dp}, std::pair{"tp2", &MeshShape::tp2},
+        std::pair{"tp", &MeshShape::tp}}) {
+    std::vector<int> degrees;
+    for (const PipelineMesh& mesh : c.meshes) {
+      degrees.push_back(mesh.shape.*degree);
+    }
+    if (equal) {
+      degrees.resize(1);
+    }
+    if (degree != &MeshShape::tp2 || *std::ranges::max_element(degrees) > 1) {
+      text += fmt::format("{}={},", name, fmt::join(degrees, "/"));
+    }
+  }
+  text += fmt::format("pp={}", c.meshes.size());
+  text += c.chunks > 1 ? fmt::format(",chunks={}", c.chunks) : "";
+  return text + (c.folded ? ",folded" : "");
+}
+
+std::string configuration_name(const Configuration& c) {
+  return fmt::format("{},micro-batches={}", meshes_name(c), c.micro_batches);
+}
+
+Mesh mesh_at(const PipelineMesh& place) {
   Mesh mesh;
-  for (int d = 0; d < c.devices; ++d) {
-    mesh.devices.push_back(stage * c.devices + d);
+  for (int d = 0; d < place.shape.devices(); ++d) {
+    mesh.devices.push_back(place.first_device + d);
   }
-  if (c.dp > 1) {
-    mesh.axes.push_back({"dp", c.dp});
-  }
-  if (c.tp > 1) {
-    mesh.axes.push_back({"tp", c.tp});
+  for (const auto& [name, degree] :
+       {std::pair{"dp", place.shape.dp}, std::pair{"tp2", place.shape.tp2},
+        std::pair{"tp", place.shape.tp}}) {
+    if (degree > 1) {
+      mesh.axes.push_back({name, degree});
+    }
   }
   return mesh;
 }
@@ -94,13 +131,12 @@ std::vector<Configuration> all_configurations(const Task& task, int layers,
         const int dp = all / stages / tp;
         if (stages > layers || tp > devices_of_first_host(task.cluster) || dp > task.batch ||
             !is_wanted(stages, limits.pp, "pp", limits) ||
-            !is_wanted(tp, limits.tp, "tp", limits) || !is_wanted(dp, limits.dp, "dp", limits)) {
+            !is_allowed(MeshShape{.dp = dp, .tp = tp}, limits)) {
           continue;
         }
         for (const int count : micro_batch_counts(task.batch, dp, limits)) {
           if (seen.insert({dp, tp, stages, count}).second) {
-            result.push_back(
-                {.devices = dp * tp, .dp = dp, .tp = tp, .stages = stages, .micro_batches = count});
+            result.push_back(equal_meshes({.dp = dp, .tp = tp}, stages, count));
           }
         }
       }

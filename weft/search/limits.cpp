@@ -11,8 +11,8 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 8> kForbiddable = {
-    "dp", "tp", "pp", "zero1", "zero2", "zero3", "recompute", "gradients"};
+constexpr std::array<std::string_view, 9> kForbiddable = {
+    "dp", "tp", "pp", "zero1", "zero2", "zero3", "recompute", "gradients", "unequal"};
 
 std::vector<std::string> parts(const std::string& text) {
   std::vector<std::string> result;

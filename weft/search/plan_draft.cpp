@@ -5,20 +5,22 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/search/in_flight.h"
 #include "weft/search/stage_plan.h"
 
-// With t_s the seconds of a micro-batch in stage s, forward and backward, and m micro-batches,
+// With t_p the seconds of a micro-batch on mesh p, forward and backward, in all of its v stages,
+// and m micro-batches,
 //
-//   step = (m - 1) max (t_s, x_s) + sum t_s + 2 sum x_s + max (seen sync + update) + shared
+//   step = (m - 1/v) max (t_p, x_p) + 1/v (sum t_p + 2 sum x_p) + max (seen sync + update) + shared
 //
-// where x_s sends a boundary to the next stage, and `shared` is for parameters that several stages
-// use. A stage's reduction of gradients is seen but for what hides behind its last backward pass
-// and, for all but the first stage, behind those of the stages before it. Stage s of S has
-// min(m, S - s) micro-batches in flight under 1F1B, all m under GPipe.
+// where v counts thrice for zb-v, whose gradients of weights fill the ends, x_p sends what the
+// stages of mesh p make to the next ones, and `shared` is for parameters that several stages use. A
+// mesh's reduction of gradients is seen but for what hides behind its last backward pass and, for
+// all but the first mesh, behind those of the meshes before it.
 //
-// The cut with the smallest max t_s comes from bisection on r = max t_s: each stage in turn takes
-// as many layers as it can in r seconds and its memory; no cut is better, since a stage's time
-// grows with its layers.
+// The cut with the smallest max t_s over stages comes from bisection on r = max t_s: each stage in
+// turn takes as many layers as it can in r seconds and its memory; no cut is better, since a
+// stage's time grows with its layers.
 
 namespace weft {
 namespace {
@@ -27,24 +29,28 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kBisections = 20;
 constexpr double kPrecision = 1e-3;
 constexpr double kHopeless = 1e4;  // times the least time of all layers
+constexpr int kFilled = 3;         // the ends of a pipeline are so much shorter with zb-v
 constexpr double kSeenSync = 0.1;  // share of a reduction that is seen at least
 
 }  // namespace
 
 void Drafting::cut(Draft& draft) const {
-  const int stages = draft.configuration.stages;
-  const int micro_batches = draft.configuration.micro_batches;
-  for (int s = 0; s < stages; ++s) {
-    draft.questions[s].in_flight =
-        schedule_ == "gpipe" ? micro_batches : std::min(micro_batches, stages - s);
+  const std::vector<int> flying =
+      micro_batches_in_flight(draft.configuration, schedule_of(draft.configuration));
+  for (std::size_t s = 0; s < flying.size(); ++s) {
+    draft.questions[s].in_flight = flying[s];
   }
   draft.step_s = kNever;
+  double least = 0;
+  for (const StageTable* table : draft.tables) {
+    least = std::max(least, table->least_s());
+  }
   double low = 0;
-  double high = draft.table->least_s();
+  double high = least;
   while (!cover(draft, high)) {
     low = high;
     high *= 2;
-    if (high > kHopeless * draft.table->least_s()) {
+    if (high > kHopeless * least) {
       return;
     }
   }
@@ -52,12 +58,16 @@ void Drafting::cut(Draft& draft) const {
     const double middle = (low + high) / 2;
     (cover(draft, middle) ? high : low) = middle;
   }
-  if (!cover(draft, high)) {
-    return;
+  if (cover(draft, high)) {
+    answer(draft);
   }
+}
+
+void Drafting::answer(Draft& draft) const {
+  draft.step_s = kNever;
   draft.answers.clear();
-  for (const StageQuestion& question : draft.questions) {
-    draft.answers.push_back(draft.table->stage(question));
+  for (std::size_t s = 0; s < draft.questions.size(); ++s) {
+    draft.answers.push_back(draft.table_of(static_cast<int>(s)).stage(draft.questions[s]));
     if (draft.answers.back().boundary < 0) {
       return;
     }
@@ -68,7 +78,7 @@ void Drafting::cut(Draft& draft) const {
 // Each stage in turn takes as many layers as it can in so many seconds; whether none is left.
 bool Drafting::cover(Draft& draft, double seconds) const {
   const int layers = static_cast<int>(model_.chain.layers.size());
-  const int stages = draft.configuration.stages;
+  const int stages = draft.configuration.stages();
   int next = 0;
   for (int s = 0; s < stages; ++s) {
     StageQuestion& question = draft.questions[s];
@@ -77,7 +87,7 @@ bool Drafting::cover(Draft& draft, double seconds) const {
     int high = layers - (stages - 1 - s);
     const auto fits = [&](int end) {
       question.end = end;
-      return draft.table->seconds(question) <= seconds;
+      return draft.table_of(s).seconds(question) <= seconds;
     };
     if (!fits(low)) {
       return false;
@@ -96,25 +106,36 @@ bool Drafting::cover(Draft& draft, double seconds) const {
   return next == layers;
 }
 
-// Of a micro-batch's values to the next stage; devices of dp have their shares of it.
 double Drafting::send_seconds(const Draft& draft, int stage) const {
   const Configuration& c = draft.configuration;
-  const int layer = draft.questions[stage + 1].first;
+  return boundary_seconds(c.mesh_of(stage), c.mesh_of(stage + 1), draft.questions[stage + 1].first,
+                          draft.table_of(stage).place().samples);
+}
+
+// Replicas have their shares of it.
+double Drafting::boundary_seconds(const PipelineMesh& from, const PipelineMesh& to, int layer,
+                                  std::int64_t samples) const {
   const ValueId entry = model_.chain.classes[model_.chain.class_of[layer]].entry;
   if (entry < 0) {
     return 0;
   }
-  const TensorType type = bind(model_.training.values[entry].type, draft.table->place().samples);
-  return transfer_seconds(c, stage, stage + 1, type.bytes() / c.dp);
+  const TensorType type = bind(model_.training.values[entry].type, samples);
+  return transfer_seconds(from, to, type.bytes() / to.shape.dp);
 }
 
-// All devices of a stage at once.
-double Drafting::transfer_seconds(const Configuration& c, int from, int to,
+// So many bytes to each device of a mesh, from all devices of the other at once: pieces of one size
+// from and to neighbours.
+double Drafting::transfer_seconds(const PipelineMesh& from, const PipelineMesh& to,
                                   std::int64_t bytes) const {
+  const int senders = from.shape.devices();
+  const int receivers = to.shape.devices();
+  const int count = std::max(senders, receivers);
+  const std::int64_t piece = (bytes * receivers + count - 1) / count;
   std::vector<Piece> pieces;
-  for (int d = 0; d < c.devices; ++d) {
-    pieces.push_back(
-        {.from = from * c.devices + d, .to = to * c.devices + d, .region = {{0, bytes}}});
+  for (int i = 0; i < count; ++i) {
+    pieces.push_back({.from = from.first_device + i * senders / count,
+                      .to = to.first_device + i * receivers / count,
+                      .region = {{0, piece}}});
   }
   return model_.cost.transfer_seconds(pieces, 1);
 }
@@ -130,52 +151,65 @@ double Drafting::shared_seconds(const Draft& draft) const {
     return stage;
   };
   for (std::size_t i = 0; i < model_.chain.shared.size(); ++i) {
-    const int first = stage_of(model_.chain.shared_first[i]);
-    const int last = draft.configuration.stages - 1;
-    if (first != last) {
+    const PipelineMesh& first = draft.configuration.mesh_of(stage_of(model_.chain.shared_first[i]));
+    const PipelineMesh& last = draft.configuration.meshes.back();
+    if (!(first == last)) {
       const TensorType& type = model_.training.values[model_.chain.shared[i]].type;
       // A gradient is twice as wide as a parameter.
-      sum += 3 * transfer_seconds(draft.configuration, last, first,
-                                  type.bytes() / draft.configuration.tp);
+      sum += 3 * transfer_seconds(last, first, type.bytes() / (first.shape.tp2 * first.shape.tp));
     }
   }
   return sum;
 }
 
 double Drafting::estimate(const Draft& draft) const {
-  double sum = 0;
+  struct MeshSum {
+    double micro_batch_s = 0;
+    double send_s = 0;
+    double sync_s = 0;
+    double step_s = 0;
+    bool waits = false;
+  };
+  const Configuration& c = draft.configuration;
+  std::vector<MeshSum> sums(c.meshes.size());
+  for (int s = 0; s < c.stages(); ++s) {
+    const StageCost& cost = draft.answers[s].cost;
+    MeshSum& sum = sums[c.mesh_index(s)];
+    sum.micro_batch_s += cost.micro_batch_s();
+    sum.send_s += s + 1 < c.stages() ? send_seconds(draft, s) : 0;
+    sum.sync_s += cost.sync_s;
+    sum.step_s += cost.step_s;
+    sum.waits = sum.waits || cost.wait_s > 0;
+  }
+  double all = 0;
   double slowest = 0;
   double tail = 0;
-  double before = 0;  // backward passes of earlier stages, behind which this one's end hides
-  for (const StageAnswer& answer : draft.answers) {
-    const StageCost& cost = answer.cost;
-    const double t = cost.micro_batch_s();
-    sum += t;
-    slowest = std::max(slowest, t);
-    const double backward_s = cost.backward_s + cost.weight_s;
+  double before = 0;  // backward passes of earlier meshes, behind which this one's end hides
+  for (std::size_t p = 0; p < sums.size(); ++p) {
+    const MeshSum& sum = sums[p];
+    all += sum.micro_batch_s + 2 * sum.send_s;
+    // A link carries one micro-batch after the other.
+    slowest = std::max({slowest, sum.micro_batch_s, sum.send_s});
+    const StageCost& last = draft.answers[p].cost;  // of the mesh's backward passes
+    const double backward_s = last.backward_s + last.weight_s;
     const double seen_s =
-        cost.wait_s > 0 ? cost.sync_s : std::max(kSeenSync * cost.sync_s, cost.sync_s - backward_s);
-    tail = std::max(tail, seen_s + cost.step_s - before);
+        sum.waits ? sum.sync_s : std::max(kSeenSync * sum.sync_s, sum.sync_s - backward_s);
+    tail = std::max(tail, seen_s + sum.step_s - before);
     before += backward_s;
   }
-  const Configuration& c = draft.configuration;
-  double sends = 0;
-  for (int s = 0; s + 1 < c.stages; ++s) {
-    const double send_s = send_seconds(draft, s);
-    sends += 2 * send_s;
-    slowest = std::max(slowest, send_s);  // a link carries one micro-batch after the other
-  }
-  return (c.micro_batches - 1) * slowest + sum + tail + sends + shared_seconds(draft);
+  const double share = 1.0 / (c.chunks * (c.folded ? kFilled : 1));
+  return (c.micro_batches - share) * slowest + share * all + tail + shared_seconds(draft);
 }
 
 Plan Drafting::plan(const Draft& draft) const {
   const Configuration& c = draft.configuration;
-  Plan plan = plan_of(task_, fmt::format("search {},schedule={}", configuration_name(c), schedule_),
-                      c.micro_batches);
-  plan.schedule = schedule_;
-  for (int s = 0; s < c.stages; ++s) {
-    plan.stages.push_back(
-        stage_plan(model_, *draft.table, draft.questions[s], draft.answers[s], stage_mesh(c, s)));
+  Plan plan =
+      plan_of(task_, fmt::format("search {},schedule={}", configuration_name(c), schedule_of(c)),
+              c.micro_batches);
+  plan.schedule = schedule_of(c);
+  for (int s = 0; s < c.stages(); ++s) {
+    plan.stages.push_back(stage_plan(model_, draft.table_of(s), draft.questions[s],
+                                     draft.answers[s], mesh_at(c.mesh_of(s))));
   }
   return plan;
 }

@@ -10,39 +10,54 @@
 
 namespace weft {
 
-/// A configuration with its table and the cut of the layers into stages.
+/// A configuration with its tables and the cut of the layers into stages.
 struct Draft {
   Configuration configuration;
-  StageTable* table = nullptr;
+  std::vector<StageTable*> tables;                          // by mesh
   double bound_s = 0;                                       // no cut and no schedule is faster
   double step_s = std::numeric_limits<double>::infinity();  // about; infinite: it does not fit
-  std::vector<StageQuestion> questions;                     // by stage
+  bool judged = false;
+  std::vector<StageQuestion> questions;  // by stage
   std::vector<StageAnswer> answers;
+
+  [[nodiscard]] StageTable& table_of(int stage) const {
+    return *tables[configuration.mesh_index(stage)];
+  }
 };
 
 /// Cuts drafts, estimates them and makes them plans. The mathematics stands in plan_draft.cpp. The
 /// arguments must outlive it.
 class Drafting {
  public:
-  /// `schedule`: 1f1b or another one of one stage a mesh.
+  /// `schedule`: 1f1b or another one of one stage a mesh. Where meshes have several, it is
+  /// interleaved or, if they go there and back, zb-v.
   Drafting(const Task& task, const BlockModel& model, std::string schedule)
       : task_(task), model_(model), schedule_(std::move(schedule)) {}
 
   /// The cut with the smallest slowest stage, where stage s has `questions[s].bytes` of memory; and
   /// its estimate.
   void cut(Draft& draft) const;
+  /// The best ways for the cut that the draft has, and its estimate.
+  void answer(Draft& draft) const;
   [[nodiscard]] Plan plan(const Draft& draft) const;
   /// The same with an order of its own.
   [[nodiscard]] Plan plan(const Draft& draft, const PipelineOrder& order) const;
+  /// Of sending what enters a layer, for so many samples, from one mesh to another.
+  [[nodiscard]] double boundary_seconds(const PipelineMesh& from, const PipelineMesh& to, int layer,
+                                        std::int64_t samples) const;
   /// Seconds of the stages, and room for micro-batches in flight: as in 1F1B, or all there is.
   /// `apart`: gradients of weights are a task of their own.
   [[nodiscard]] PipelineTimes pipeline_times(const Draft& draft, bool apart, bool wide) const;
+
+  [[nodiscard]] std::string schedule_of(const Configuration& c) const {
+    return c.folded ? "zb-v" : c.chunks > 1 ? "interleaved" : schedule_;
+  }
 
  private:
   bool cover(Draft& draft, double seconds) const;
   [[nodiscard]] double estimate(const Draft& draft) const;
   [[nodiscard]] double send_seconds(const Draft& draft, int stage) const;
-  [[nodiscard]] double transfer_seconds(const Configuration& c, int from, int to,
+  [[nodiscard]] double transfer_seconds(const PipelineMesh& from, const PipelineMesh& to,
                                         std::int64_t bytes) const;
   [[nodiscard]] double shared_seconds(const Draft& draft) const;
 

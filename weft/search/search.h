@@ -46,8 +46,8 @@ struct PlanLimits {
   int zero = -1;               // -1: any
   std::string recompute = {};  // none | block
   std::string schedule = {};
-  /// dp, tp, pp, zero1, zero2, zero3, recompute, gradients (that do not follow), or the name of a
-  /// schedule.
+  /// dp, tp, pp, zero1, zero2, zero3, recompute, gradients (that do not follow), unequal (meshes),
+  /// or the name of a schedule.
   std::vector<std::string> forbidden = {};
   Pins pins = {};    // of layers that are not searched, or not wholly
   bool log = false;  // keep a line for everything that is tried

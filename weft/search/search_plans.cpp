@@ -4,63 +4,44 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <memory>
-#include <set>
 
+#include "weft/base/divisors.h"
 #include "weft/base/error.h"
-#include "weft/search/evaluate.h"
+#include "weft/search/judge_drafts.h"
+#include "weft/search/mesh_tables.h"
 #include "weft/search/pinned.h"
-#include "weft/search/plan_draft.h"
+#include "weft/search/unequal_meshes.h"
 
-// A configuration (configurations.h) is a mesh shape, a number of stages and one of micro-batches.
-// Its table (stage_table.h) knows for any run of layers the best mix of ways that fits; a draft
-// (plan_draft.h) is a cut of the layers with its estimate.
+// A configuration (configurations.h) is a row of meshes, a number of stages on each and one of
+// micro-batches. The tables of its meshes (stage_table.h) know for any run of layers the best mix
+// of ways that fits; a draft (plan_draft.h) is a cut of the layers with its estimate.
 //
-//   1. for every configuration: the least time of all layers at no price of memory, L. No schedule
-//      is faster than m L / S; configurations are followed in this order, until the bound is above
-//      the best estimate so far by a margin.
+//   1. for every configuration of equal meshes: the least time of all layers at no price of memory,
+//      L. No schedule is faster than m L / S; configurations are followed in this order, until the
+//      bound is above the best estimate so far by a margin.
 //   2. menus, the cut, and the estimate.
-//   3. the best estimates are lowered and simulated. Where the program needs more memory than the
-//      stage was given, or less, the stage is given less, or more, and cut again: so the judge
-//      corrects what the tables guess of memory that is used for a moment.
-//   4. of pipelines that are the best so far, orders of micro-batches other than 1F1B: with
-//      gradients of weights apart, and as many micro-batches in flight as memory allows
-//      (solver/pipeline_order.h). They are simulated where their estimate is better.
+//   3. the simulator judges the best of them (judge_drafts.h).
+//   4. for the best numbers of micro-batches, meshes of different shapes (unequal_meshes.h); for
+//      the best pipelines, several stages on each mesh; for the best shapes, tp as two axes. The
+//      best of these are judged too, behind the others: so they keep no plan from being looked at.
 
 namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kMargin = 0.10;  // estimates are wrong by so much at most
 constexpr double kBoundMargin = 0.05;
-constexpr double kEnoughWork = 1e7;  // as in search.cpp
-constexpr double kLoweringWork = 45;
-constexpr int kMostSimulated = 24;
-constexpr int kCorrections = 4;
-constexpr int kOrderEffort = 600;
-constexpr int kOrderTurns = 3;
-constexpr double kOrderGain = 0.06;  // what another order may save
-constexpr double kWorthwhile = 0.003;
-constexpr double kHope = 1.3;        // budgets for drafts that do not fit into one
+constexpr double kHope = 1.3;  // budgets for drafts that do not fit into one
 constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
-constexpr double kBinds = 0.9;       // a stage that uses so much of what it is given would use more
-constexpr double kRoomy = 0.97;      // a stage that uses less of its budget may be given more
-constexpr double kSpare = 0.002;     // of the budget: stays free
+constexpr int kMostSimulated = 24;
+constexpr int kMostFurther = 8;        // of those with unequal meshes, chunks or a third axis
+constexpr double kFurtherWork = 0.25;  // what they take of the work that a search may have
+constexpr int kFull = 50;  // micro-batches for each further mesh: the ends of a pipeline are short
+constexpr double kFarPipeline = 1.2;  // times the best: pipelines for which chunks are tried
+constexpr double kFarShape = 1.1;     // same: shapes for which a third axis is tried
+constexpr int kMostShapes = 3;
 
-// The largest peak of the devices of a stage.
-double used_bytes(const Draft& draft, const Candidate& candidate, int stage) {
-  double used = 0;
-  for (const DeviceId d : stage_mesh(draft.configuration, stage).devices) {
-    used = std::max(used, static_cast<double>(candidate.peak_memory_bytes[d]));
-  }
-  return used;
-}
-
-// Schedules that need several stages on a mesh are the recipes' business.
-bool is_known(const std::string& schedule) {
-  return schedule.empty() || schedule == "1f1b" || schedule == "gpipe" || schedule == "zb-h1" ||
-         schedule == "zb-h2";
+bool has_several_stages(const std::string& schedule) {
+  return schedule == "interleaved" || schedule == "zb-v";
 }
 
 class PlanSearch {
@@ -68,63 +49,63 @@ class PlanSearch {
   PlanSearch(const Task& task, const Graph& training, const OpTable& ops, const CostModel& cost,
              const PlanLimits& limits, const std::function<void(double)>& progress)
       : task_(task),
-        cost_(cost),
         limits_(limits),
         progress_(progress),
         model_(training, ops, cost, limits.pins),
-        drafting_(task, model_, limits.schedule.empty() ? "1f1b" : limits.schedule),
+        tables_(task, limits, model_),
+        drafting_(task, model_,
+                  limits.schedule.empty() || has_several_stages(limits.schedule) ? "1f1b"
+                                                                                 : limits.schedule),
+        note_{limits.log, result_.log},
         budget_(static_cast<double>(*std::ranges::min_element(task.memory_budget_bytes))) {}
 
   PlanSearchResult run() {
-    if (is_known(limits_.schedule)) {
-      make_drafts();
-      judge_drafts();
-      if (result_.candidates.empty() && !limits_.pins.empty()) {
-        judge_leanest();
+    if (limits_.schedule == "listed") {
+      return std::move(result_);  // an order comes with a plan
+    }
+    make_drafts();
+    if (has_several_stages(limits_.schedule)) {
+      // Pipelines of one stage a mesh only show where several are worth a try.
+      for (Draft& draft : drafts_) {
+        draft.judged = draft.configuration.meshes.size() > 1;
       }
     }
+    DraftJudge judge(
+        {.model = model_,
+         .drafting = drafting_,
+         .tables = tables_,
+         .limits = limits_,
+         .budget_bytes = budget_},
+        result_);
+    judge.run(drafts_, kMostSimulated, 1);
+    report(0.8);
+    std::vector<Draft> further = unequal_meshes();
+    const std::vector<Draft> unequal = further;
+    add_chunks(drafts_, further);
+    add_chunks(unequal, further);
+    add_axis(further);
+    judge.run(further, kMostFurther, kFurtherWork);
+    if (result_.candidates.empty() && !limits_.pins.empty()) {
+      judge_leanest(judge);
+    }
+    result_.meshes = tables_.size();
     return std::move(result_);
   }
 
  private:
-  // `own`: gradients of weights need not follow.
-  StageTable& table(const Configuration& c, bool own) {
-    auto& known = tables_[{c.dp, c.tp, c.micro_batches, own ? 1 : 0}];
-    if (known == nullptr) {
-      BlockPlace place{.mesh = stage_mesh(c, 0),
-                       .data_axes = c.dp > 1 ? 1 : 0,
-                       .samples = (task_.batch + c.micro_batches - 1) / c.micro_batches,
-                       .several = c.micro_batches > 1};
-      std::erase_if(place.zero_modes, [&](WeightMode mode) {
-        const int level = static_cast<int>(mode);
-        return is_forbidden(limits_, weight_mode_name(mode)) ||
-               (limits_.zero >= 0 && level != limits_.zero);
-      });
-      place.replicates = limits_.zero <= 0;
-      place.own_gradients = own;
-      known = std::make_unique<StageTable>(model_, std::move(place), c.micro_batches);
-      known->may_keep = limits_.recompute != "block";
-      known->may_recompute = limits_.recompute != "none" && !is_forbidden(limits_, "recompute");
-      ++result_.meshes;
-    }
-    return *known;
-  }
-
   void make_drafts() {
     const std::vector<Configuration> configurations =
         all_configurations(task_, static_cast<int>(model_.chain.layers.size()), limits_);
     for (std::size_t i = 0; i < configurations.size(); ++i) {
       const Configuration& c = configurations[i];
-      const std::string why_not =
-          why_not_on(stage_mesh(c, 0), limits_.pins, model_.training, model_.ops);
-      if (!why_not.empty()) {
-        note("{}: {}", configuration_name(c), why_not);
+      if (!keeps_pins(c)) {
         continue;
       }
+      StageTable& table = tables_.at(c.meshes[0].shape, c.micro_batches);
       Draft draft;
       draft.configuration = c;
-      draft.table = &table(c, !is_forbidden(limits_, "gradients"));
-      draft.bound_s = draft.table->least_s() * c.micro_batches / c.stages;
+      draft.tables.assign(c.meshes.size(), &table);
+      draft.bound_s = table.least_s() * c.micro_batches / c.stages();
       drafts_.push_back(std::move(draft));
       report(0.4 * static_cast<double>(i) / static_cast<double>(configurations.size()));
     }
@@ -135,242 +116,135 @@ class PlanSearch {
       Draft& draft = drafts_[i];
       if (draft.bound_s * (1 - kBoundMargin) > best_s) {
         ++result_.pruned;
-        note("{}: not followed, at least {:.4g} s", configuration_name(draft.configuration),
-             draft.bound_s);
+        note_("{}: not followed, at least {:.4g} s", configuration_name(draft.configuration),
+              draft.bound_s);
         continue;
       }
-      if (ready_.insert(draft.table).second) {
-        draft.table->find_menus();
-      }
-      // The tables count a little more memory than programs need; the judge has the last word.
-      for (const double hope : {1.0, kHope}) {
-        draft.questions.assign(draft.configuration.stages, {.bytes = hope * budget_});
-        drafting_.cut(draft);
-        if (draft.step_s < kNever) {
-          break;
-        }
-      }
+      cut(draft);
       best_s = std::min(best_s, draft.step_s);
-      note("{}: {}", configuration_name(draft.configuration),
-           draft.step_s < kNever ? fmt::format("about {:.4g} s", draft.step_s)
-                                 : std::string("does not fit"));
-      report(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(drafts_.size()));
+      report(0.4 + 0.2 * static_cast<double>(i) / static_cast<double>(drafts_.size()));
     }
-    std::stable_sort(drafts_.begin(), drafts_.end(),
-                     [](const Draft& a, const Draft& b) { return a.step_s < b.step_s; });
+    sort_drafts();
   }
 
-  // The estimates of a shape may all be wrong in the same way (links that the tables do not know):
-  // what the simulator says of one corrects the others.
-  void judge_drafts() {
-    double work = 0;
-    double best_s = kNever;
-    std::map<std::array<int, 3>, double> wrong_by;
-    const auto shape = [](const Draft& draft) {
-      const Configuration& c = draft.configuration;
-      return std::array{c.dp, c.tp, c.stages};
-    };
-    std::vector<bool> judged(drafts_.size(), false);
-    for (int turn = 0; turn < kMostSimulated && work <= kEnoughWork; ++turn) {
-      std::size_t next = drafts_.size();
-      double least = kNever;
-      for (std::size_t i = 0; i < drafts_.size(); ++i) {
-        const auto known = wrong_by.find(shape(drafts_[i]));
-        const double step_s = drafts_[i].step_s * (known == wrong_by.end() ? 1 : known->second);
-        if (!judged[i] && step_s < least) {
-          least = step_s;
-          next = i;
-        }
-      }
-      if (next == drafts_.size() || least * (1 - kMargin) > best_s) {
-        return;
-      }
-      judged[next] = true;
-      const double estimate_s = drafts_[next].step_s;
-      const std::size_t before = result_.candidates.size();
-      judge(drafts_[next], work, best_s);
-      judge_following(drafts_[next], before, work, best_s);
-      if (result_.candidates.size() > before) {
-        wrong_by.try_emplace(shape(drafts_[next]), result_.candidates[before].step_s / estimate_s);
-      }
-      report(0.7 + 0.3 * std::min(1.0, work / kEnoughWork));
+  // Whether its meshes, which are alike, have what pinned layers need.
+  bool keeps_pins(const Configuration& c) const {
+    const std::string why_not =
+        why_not_on(mesh_at(c.meshes[0]), limits_.pins, model_.training, model_.ops);
+    if (!why_not.empty()) {
+      note_("{}: {}", configuration_name(c), why_not);
     }
-  }
-
-  // How well the operands of gradients that do not follow hide, the tables only guess: where such
-  // plans are near the best, the simulator also sees the same configuration with all following.
-  void judge_following(const Draft& draft, std::size_t first, double& work, double& best_s) {
-    const bool near = std::any_of(result_.candidates.begin() + static_cast<std::ptrdiff_t>(first),
-                                  result_.candidates.end(), [&](const Candidate& candidate) {
-                                    const std::vector<StagePlan>& stages = candidate.plan.stages;
-                                    return candidate.step_s * (1 - kMargin) < best_s &&
-                                           std::ranges::any_of(stages, [](const StagePlan& s) {
-                                             return !s.gradients.empty();
-                                           });
-                                  });
-    if (!near || is_forbidden(limits_, "gradients")) {
-      return;
-    }
-    Draft following;
-    following.configuration = draft.configuration;
-    following.table = &table(draft.configuration, false);
-    if (ready_.insert(following.table).second) {
-      following.table->find_menus();
-    }
-    following.questions.assign(draft.configuration.stages, {.bytes = budget_});
-    drafting_.cut(following);
-    judge(following, work, best_s);
+    return why_not.empty();
   }
 
   // Nothing fits, and recipes hardly have what is pinned: the plan that needs the least memory says
   // what is lacking.
-  void judge_leanest() {
+  void judge_leanest(DraftJudge& judge) {
     for (double more = 2; more < kMostMemory; more *= 2) {
       for (Draft& draft : drafts_) {
-        draft.questions.assign(draft.configuration.stages, {.bytes = more * budget_});
+        draft.questions.assign(draft.configuration.stages(), {.bytes = more * budget_});
         drafting_.cut(draft);
         if (draft.step_s < kNever) {
-          double work = 0;
-          double best_s = kNever;
-          judge(draft, work, best_s);
+          std::vector<Draft> leanest = {std::move(draft)};
+          leanest.front().judged = false;
+          judge.run(leanest, 1, 1);
           return;
         }
       }
     }
   }
 
-  void judge(Draft& draft, double& work, double& best_s) {
+  void cut(Draft& draft) {
+    for (StageTable* table : draft.tables) {
+      table->find_menus();
+    }
+    // The tables count a little more memory than programs need; the judge has the last word.
     const Configuration& c = draft.configuration;
-    for (int turn = 0; turn < kCorrections; ++turn) {
-      if (draft.step_s == kNever || (turn > 0 && draft.step_s * (1 - kMargin) > best_s)) {
-        return;
-      }
-      work += static_cast<double>(model_.training.nodes.size()) * (kLoweringWork + c.micro_batches);
-      std::optional<Candidate> judged =
-          evaluate_if_it_ends(drafting_.plan(draft), model_.training, model_.ops, cost_);
-      if (!judged) {
-        note("{}: its stages would wait for each other", configuration_name(c));
-        return;
-      }
-      Candidate& candidate = *judged;
-      note("{}: simulated {:.4g} s (about {:.4g}), {}", configuration_name(c), candidate.step_s,
-           draft.step_s, candidate.fits ? "fits" : "does not fit");
-      note_stages(draft, candidate);
-      const bool again = correct(draft, candidate);
-      const bool leads = candidate.fits && candidate.step_s < best_s;
-      best_s = leads ? candidate.step_s : best_s;
-      const double step_s = candidate.step_s;
-      result_.candidates.push_back(std::move(candidate));
-      if (result_.candidates.back().fits && c.stages > 1 && !again &&
-          step_s * (1 - kOrderGain) < best_s) {
-        try_orders(draft, step_s, work, best_s);
-      }
-      if (!again) {
-        return;
+    for (const double hope : {1.0, kHope}) {
+      draft.questions.assign(c.stages(), {.bytes = hope * budget_ / c.chunks});
+      drafting_.cut(draft);
+      if (draft.step_s < kNever) {
+        break;
       }
     }
+    note_("{}: {}", configuration_name(c),
+          draft.step_s < kNever ? fmt::format("about {:.4g} s", draft.step_s)
+                                : std::string("does not fit"));
   }
 
-  // Orders of the micro-batches: with weights apart and all the room there is, or that of 1F1B, and
-  // with weights in backward.
-  void try_orders(const Draft& draft, double step_s, double& work, double& best_s) {
-    if (!limits_.schedule.empty() || is_forbidden(limits_, "listed")) {
-      return;
+  std::vector<Draft> unequal_meshes() {
+    if (has_several_stages(limits_.schedule)) {
+      return {};
     }
-    for (const auto& [apart, wide] :
-         {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}}) {
-      Draft own = draft;
-      for (int turn = 0; turn < kOrderTurns; ++turn) {
-        const PipelineTimes usual = drafting_.pipeline_times(own, false, false);
-        const PipelineTimes times = drafting_.pipeline_times(own, apart, wide);
-        const PipelineAnswer answer = best_pipeline_order(times, kOrderEffort);
-        const double usual_s = pipeline_seconds(usual, one_f_one_b_order(usual));
-        const double gain_s = usual_s - answer.seconds;
-        note("{}: an order that would take {:.4g} s less than 1F1B (no order more than {:.4g} s)",
-             configuration_name(own.configuration), gain_s, usual_s - answer.bound);
-        if (step_s - gain_s >= best_s * (1 - kWorthwhile)) {
-          break;
-        }
-        work += static_cast<double>(model_.training.nodes.size()) *
-                (kLoweringWork + own.configuration.micro_batches);
-        const Candidate* tried = try_order(own, answer.order, best_s);
-        if (tried == nullptr || tried->fits || !correct(own, *tried) || own.step_s == kNever) {
-          break;
+    const UnequalSearch search{.task = task_,
+                               .limits = limits_,
+                               .model = model_,
+                               .drafting = drafting_,
+                               .budget_bytes = budget_};
+    return unequal_drafts(search, tables_, drafts_, note_);
+  }
+
+  // Several stages on each mesh, for pipelines whose estimate is among the best.
+  void add_chunks(const std::vector<Draft>& usual_drafts, std::vector<Draft>& further) {
+    for (const Draft& usual : usual_drafts) {
+      const Configuration& c = usual.configuration;
+      if (usual.step_s == kNever || usual.step_s > kFarPipeline * drafts_[0].step_s) {
+        continue;
+      }
+      for (const auto& [chunks, folded] :
+           {std::pair{2, false}, std::pair{4, false}, std::pair{2, true}}) {
+        Draft draft;
+        draft.configuration = c;
+        draft.configuration.chunks = chunks;
+        draft.configuration.folded = folded;
+        draft.tables = usual.tables;
+        const std::string schedule = drafting_.schedule_of(draft.configuration);
+        const bool wanted = limits_.schedule.empty() ? !is_forbidden(limits_, schedule)
+                                                     : limits_.schedule == schedule;
+        const auto meshes = static_cast<int>(c.meshes.size());
+        const bool fills = c.micro_batches >= meshes && c.micro_batches <= kFull * (meshes - 1);
+        if (wanted && fills &&
+            draft.configuration.stages() <= static_cast<int>(model_.chain.layers.size())) {
+          cut(draft);
+          further.push_back(std::move(draft));
         }
       }
     }
   }
 
-  // nullptr: that order does not end.
-  const Candidate* try_order(const Draft& draft, const PipelineOrder& order, double& best_s) {
-    std::optional<Candidate> candidate =
-        evaluate_if_it_ends(drafting_.plan(draft, order), model_.training, model_.ops, cost_);
-    if (!candidate) {
-      note("{}: its stages would wait for each other", configuration_name(draft.configuration));
-      return nullptr;
-    }
-    note("{}: simulated {:.4g} s, {}", configuration_name(draft.configuration), candidate->step_s,
-         candidate->fits ? "fits" : "does not fit");
-    best_s = candidate->fits ? std::min(best_s, candidate->step_s) : best_s;
-    result_.candidates.push_back(std::move(*candidate));
-    return &result_.candidates.back();
-  }
-
-  void note_stages(const Draft& draft, const Candidate& candidate) {
-    for (int s = 0; s < draft.configuration.stages && limits_.log; ++s) {
-      const StageCost& cost = draft.answers[s].cost;
-      const StageQuestion& question = draft.questions[s];
-      note(
-          "  stage {}: layers {}-{}, forward {:.4g}, backward {:.4g}, weights {:.4g}, beside "
-          "{:.4g}, sync {:.4g}, update {:.4g} s; {:.4g} GB ({:.4g} state, {} x {:.4g} kept, {:.4g} "
-          "for a "
-          "moment), needed {:.4g}",
-          s, question.first, question.end - 1, cost.forward_s, cost.backward_s, cost.weight_s,
-          cost.beside_s, cost.sync_s, cost.step_s, 1e-9 * guessed_bytes(draft, s),
-          1e-9 * cost.state_bytes, question.in_flight, 1e-9 * cost.kept_bytes,
-          1e-9 * cost.working_bytes, 1e-9 * used_bytes(draft, candidate, s));
-    }
-  }
-
-  // Gives stages other amounts of memory by what they really used; whether anything changed.
-  bool correct(Draft& draft, const Candidate& candidate) const {
-    bool changed = false;
-    for (int s = 0; s < draft.configuration.stages; ++s) {
-      StageQuestion& question = draft.questions[s];
-      const double guessed = guessed_bytes(draft, s);
-      const double used = used_bytes(draft, candidate, s);
-      const bool binds = guessed > kBinds * question.bytes;
-      if (used > budget_ || (binds && used < kRoomy * budget_)) {
-        question.bytes = guessed + (budget_ - used) - kSpare * budget_;
-        changed = true;
+  // tp as two axes, for shapes whose estimate is among the best: nodes may be split along one of
+  // them only, or otherwise along each.
+  void add_axis(std::vector<Draft>& further) {
+    int tried = 0;
+    for (const Draft& usual : drafts_) {
+      const Configuration& c = usual.configuration;
+      const MeshShape shape = c.meshes[0].shape;
+      const bool near = usual.step_s <= kFarShape * drafts_[0].step_s;
+      if (usual.step_s == kNever || !near || tried >= kMostShapes || limits_.tp > 0) {
+        return;
+      }
+      for (const int outer : divisors(shape.tp)) {
+        if (outer == 1 || outer == shape.tp) {
+          continue;
+        }
+        Draft draft;
+        draft.configuration = equal_meshes({.dp = shape.dp, .tp2 = outer, .tp = shape.tp / outer},
+                                           static_cast<int>(c.meshes.size()), c.micro_batches);
+        if (!keeps_pins(draft.configuration)) {
+          continue;
+        }
+        draft.tables.assign(c.meshes.size(),
+                            &tables_.at(draft.configuration.meshes[0].shape, c.micro_batches));
+        cut(draft);
+        further.push_back(std::move(draft));
+        ++tried;
       }
     }
-    if (!changed) {
-      return false;
-    }
-    const std::vector<StageAnswer> before = std::move(draft.answers);
-    const std::vector<StageQuestion> asked = draft.questions;
-    drafting_.cut(draft);
-    return !same(before, asked, draft);
   }
 
-  static bool same(const std::vector<StageAnswer>& answers,
-                   const std::vector<StageQuestion>& questions, const Draft& draft) {
-    for (std::size_t s = 0; s < answers.size() && draft.answers.size() == answers.size(); ++s) {
-      if (answers[s].ways != draft.answers[s].ways ||
-          answers[s].boundary != draft.answers[s].boundary ||
-          questions[s].first != draft.questions[s].first) {
-        return false;
-      }
-    }
-    return draft.answers.size() == answers.size();
-  }
-
-  template <typename... Args>
-  void note(fmt::format_string<Args...> text, Args&&... args) {
-    if (limits_.log) {
-      result_.log.push_back(fmt::format(text, std::forward<Args>(args)...));
-    }
+  void sort_drafts() {
+    std::stable_sort(drafts_.begin(), drafts_.end(),
+                     [](const Draft& a, const Draft& b) { return a.step_s < b.step_s; });
   }
 
   void report(double share) const {
@@ -380,16 +254,15 @@ class PlanSearch {
   }
 
   const Task& task_;
-  const CostModel& cost_;
   const PlanLimits& limits_;
   const std::function<void(double)>& progress_;
   BlockModel model_;
+  MeshTables tables_;
   Drafting drafting_;
-  double budget_;
-  std::map<std::array<int, 4>, std::unique_ptr<StageTable>> tables_;
-  std::set<StageTable*> ready_;  // tables that have menus
-  std::vector<Draft> drafts_;
   PlanSearchResult result_;
+  SearchNotes note_;
+  double budget_;
+  std::vector<Draft> drafts_;
 };
 
 }  // namespace

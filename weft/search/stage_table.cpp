@@ -325,7 +325,28 @@ void StageTable::fill_menu(Block& block, int boundary, bool repeated) const {
   block.menus.push_back(std::move(menu));
 }
 
+double StageTable::least_seconds(int first, int end) {
+  if (least_sums_.empty()) {
+    const std::vector<double> w = weights(false, 0, 0);
+    std::vector<double> least;
+    for (const Block& block : blocks_) {
+      least.push_back(block.solver->cheapest(w).total);
+    }
+    least_sums_.push_back(0);
+    for (std::size_t l = 0; l < model_.chain.layers.size(); ++l) {
+      const int layer = static_cast<int>(l);
+      least_sums_.push_back(least_sums_.back() +
+                            std::min(least[block_of(layer, false)], least[block_of(layer, true)]));
+    }
+  }
+  return least_sums_[end] - least_sums_[first];
+}
+
 void StageTable::find_menus() {
+  if (has_menus_) {
+    return;
+  }
+  has_menus_ = true;
   choose_boundary(0.3);
   choose_boundary(3);
   for (Block& block : blocks_) {

@@ -80,8 +80,11 @@ class StageTable {
 
   /// Seconds of a micro-batch that all layers take at least on this mesh, whatever the memory.
   [[nodiscard]] double least_s() const { return least_s_; }
-  /// Finds the menus: needed before `stage`.
+  /// The same of layers [first, end): no stage of these is faster, wherever its boundaries lie.
+  [[nodiscard]] double least_seconds(int first, int end);
+  /// Finds the menus, if it has not yet: needed before `stage`.
   void find_menus();
+  [[nodiscard]] bool has_menus() const { return has_menus_; }
   [[nodiscard]] StageAnswer stage(const StageQuestion& question);
   /// A quick lower estimate of `stage(question).cost.micro_batch_s()` plus its share of what
   /// happens once a step; infinite if it does not fit.
@@ -131,9 +134,11 @@ class StageTable {
   BlockPlace place_;
   int micro_batches_;
   double least_s_ = 0;
-  double price_unit_ = 0;         // seconds a byte: time over memory of the cheapest ways
-  std::vector<Block> blocks_;     // by class, then those of classes with lent parameters
-  std::vector<int> lent_blocks_;  // by class: its block with lent parameters, or its own
+  bool has_menus_ = false;
+  std::vector<double> least_sums_;  // by layer: least seconds of the layers before it
+  double price_unit_ = 0;           // seconds a byte: time over memory of the cheapest ways
+  std::vector<Block> blocks_;       // by class, then those of classes with lent parameters
+  std::vector<int> lent_blocks_;    // by class: its block with lent parameters, or its own
   std::vector<Placements> boundaries_;
   std::vector<int> layers_of_;  // by class
   std::map<SumsKey, Sums> sums_;

@@ -1,0 +1,256 @@
+// Drafts are judged in the order of their estimates, as long as these are near the best plan.
+//
+//   1. a draft is lowered and simulated. Where the program needs more memory than a stage was
+//      given, or less, the stage is given less, or more, and cut again: so the judge corrects what
+//      the tables guess of memory that is used for a moment.
+//   2. of pipelines that are among the best, orders of micro-batches other than 1F1B: with
+//      gradients of weights apart, and as many micro-batches in flight as memory allows
+//      (solver/pipeline_order.h). They are simulated where their estimate is better.
+//   3. how well the operands of gradients that do not follow hide, the tables only guess: where such
+//      plans are near the best, the simulator also sees the same configuration with all following.
+
+#include "weft/search/judge_drafts.h"
+
+#include <algorithm>
+
+#include "weft/search/evaluate.h"
+
+namespace weft {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kMargin = 0.10;     // estimates are wrong by so much at most
+constexpr double kEnoughWork = 1e7;  // as in search.cpp
+constexpr double kLoweringWork = 45;
+constexpr int kCorrections = 4;
+constexpr int kOrderEffort = 600;
+constexpr int kOrderTurns = 3;
+constexpr double kOrderGain = 0.06;  // what another order may save
+constexpr double kWorthwhile = 0.003;
+constexpr double kBinds = 0.9;    // a stage that uses so much of what it is given would use more
+constexpr double kRoomy = 0.97;   // a stage that uses less of its budget may be given more
+constexpr double kSpare = 0.002;  // of the budget: stays free
+
+// The largest peak of the devices of a mesh.
+double used_bytes(const PipelineMesh& mesh, const Candidate& candidate) {
+  double used = 0;
+  for (const DeviceId d : mesh_at(mesh).devices) {
+    used = std::max(used, static_cast<double>(candidate.peak_memory_bytes[d]));
+  }
+  return used;
+}
+
+bool same(const std::vector<StageAnswer>& answers, const std::vector<StageQuestion>& questions,
+          const Draft& draft) {
+  for (std::size_t s = 0; s < answers.size() && draft.answers.size() == answers.size(); ++s) {
+    if (answers[s].ways != draft.answers[s].ways ||
+        answers[s].boundary != draft.answers[s].boundary ||
+        questions[s].first != draft.questions[s].first) {
+      return false;
+    }
+  }
+  return draft.answers.size() == answers.size();
+}
+
+}  // namespace
+
+// The estimates of a shape may all be wrong in the same way (links that the tables do not know):
+// what the simulator says of one corrects the others, also those with more stages on each mesh.
+double DraftJudge::wrong_by(Configuration c) const {
+  auto known = wrong_by_.find(meshes_name(c));
+  if (known == wrong_by_.end()) {
+    c.chunks = 1;
+    c.folded = false;
+    known = wrong_by_.find(meshes_name(c));
+  }
+  return known == wrong_by_.end() ? 1 : known->second;
+}
+
+void DraftJudge::run(std::vector<Draft>& drafts, int most, double work_share) {
+  work_ = 0;
+  for (int turn = 0; turn < most && work_ <= work_share * kEnoughWork; ++turn) {
+    std::size_t next = drafts.size();
+    double least = kNever;
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+      const double step_s = drafts[i].step_s * wrong_by(drafts[i].configuration);
+      if (!drafts[i].judged && step_s < least) {
+        least = step_s;
+        next = i;
+      }
+    }
+    if (next == drafts.size() || least * (1 - kMargin) > best_s_) {
+      return;
+    }
+    Draft& draft = drafts[next];
+    draft.judged = true;
+    const double estimate_s = draft.step_s;
+    const std::size_t before = result_.candidates.size();
+    judge(draft);
+    judge_following(draft, before);
+    if (result_.candidates.size() > before) {
+      wrong_by_.try_emplace(meshes_name(draft.configuration),
+                            result_.candidates[before].step_s / estimate_s);
+    }
+  }
+}
+
+void DraftJudge::judge(Draft& draft) {
+  const Configuration& c = draft.configuration;
+  for (int turn = 0; turn < kCorrections; ++turn) {
+    if (draft.step_s == kNever || (turn > 0 && draft.step_s * (1 - kMargin) > best_s_)) {
+      return;
+    }
+    add_work(c);
+    std::optional<Candidate> judged = evaluate_if_it_ends(
+        how_.drafting.plan(draft), how_.model.training, how_.model.ops, how_.model.cost);
+    if (!judged) {
+      note_("{}: its stages would wait for each other", configuration_name(c));
+      return;
+    }
+    Candidate& candidate = *judged;
+    note_("{}: simulated {:.4g} s (about {:.4g}), {}", configuration_name(c), candidate.step_s,
+          draft.step_s, candidate.fits ? "fits" : "does not fit");
+    note_stages(draft, candidate);
+    const bool again = correct(draft, candidate);
+    const bool leads = candidate.fits && candidate.step_s < best_s_;
+    best_s_ = leads ? candidate.step_s : best_s_;
+    const double step_s = candidate.step_s;
+    result_.candidates.push_back(std::move(candidate));
+    if (result_.candidates.back().fits && c.meshes.size() > 1 && c.chunks == 1 && !again &&
+        step_s * (1 - kOrderGain) < best_s_) {
+      try_orders(draft, step_s);
+    }
+    if (!again) {
+      return;
+    }
+  }
+}
+
+void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
+  const bool near = std::any_of(
+      result_.candidates.begin() + static_cast<std::ptrdiff_t>(first), result_.candidates.end(),
+      [&](const Candidate& candidate) {
+        return candidate.step_s * (1 - kMargin) < best_s_ &&
+               std::ranges::any_of(candidate.plan.stages,
+                                   [](const StagePlan& s) { return !s.gradients.empty(); });
+      });
+  if (!near) {
+    return;
+  }
+  const Configuration& c = draft.configuration;
+  Draft following;
+  following.configuration = c;
+  for (const PipelineMesh& mesh : c.meshes) {
+    following.tables.push_back(&how_.tables.at(mesh.shape, c.micro_batches, true));
+    following.tables.back()->find_menus();
+  }
+  following.questions.assign(c.stages(), {.bytes = how_.budget_bytes / c.chunks});
+  how_.drafting.cut(following);
+  judge(following);
+}
+
+// Orders of the micro-batches: with weights apart and all the room there is, or that of 1F1B, and
+// with weights in backward.
+void DraftJudge::try_orders(const Draft& draft, double step_s) {
+  if (!how_.limits.schedule.empty() || is_forbidden(how_.limits, "listed")) {
+    return;
+  }
+  for (const auto& [apart, wide] :
+       {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}}) {
+    Draft own = draft;
+    for (int turn = 0; turn < kOrderTurns; ++turn) {
+      const PipelineTimes usual = how_.drafting.pipeline_times(own, false, false);
+      const PipelineTimes times = how_.drafting.pipeline_times(own, apart, wide);
+      const PipelineAnswer answer = best_pipeline_order(times, kOrderEffort);
+      const double usual_s = pipeline_seconds(usual, one_f_one_b_order(usual));
+      const double gain_s = usual_s - answer.seconds;
+      note_("{}: an order that would take {:.4g} s less than 1F1B (no order more than {:.4g} s)",
+            configuration_name(own.configuration), gain_s, usual_s - answer.bound);
+      if (step_s - gain_s >= best_s_ * (1 - kWorthwhile)) {
+        break;
+      }
+      add_work(own.configuration);
+      const Candidate* tried = try_order(own, answer.order);
+      if (tried == nullptr || tried->fits || !correct(own, *tried) || own.step_s == kNever) {
+        break;
+      }
+    }
+  }
+}
+
+// nullptr: that order does not end.
+const Candidate* DraftJudge::try_order(const Draft& draft, const PipelineOrder& order) {
+  std::optional<Candidate> candidate = evaluate_if_it_ends(
+      how_.drafting.plan(draft, order), how_.model.training, how_.model.ops, how_.model.cost);
+  if (!candidate) {
+    note_("{}: its stages would wait for each other", configuration_name(draft.configuration));
+    return nullptr;
+  }
+  note_("{}: simulated {:.4g} s, {}", configuration_name(draft.configuration), candidate->step_s,
+        candidate->fits ? "fits" : "does not fit");
+  best_s_ = candidate->fits ? std::min(best_s_, candidate->step_s) : best_s_;
+  result_.candidates.push_back(std::move(*candidate));
+  return &result_.candidates.back();
+}
+
+void DraftJudge::note_stages(const Draft& draft, const Candidate& candidate) const {
+  for (int s = 0; s < draft.configuration.stages() && note_.wanted; ++s) {
+    const StageCost& cost = draft.answers[s].cost;
+    const StageQuestion& question = draft.questions[s];
+    note_(
+        "  stage {}: layers {}-{}, forward {:.4g}, backward {:.4g}, weights {:.4g}, beside "
+        "{:.4g}, sync {:.4g}, update {:.4g} s; {:.4g} GB ({:.4g} state, {} x {:.4g} kept, {:.4g} "
+        "for a moment), its mesh needed {:.4g}",
+        s, question.first, question.end - 1, cost.forward_s, cost.backward_s, cost.weight_s,
+        cost.beside_s, cost.sync_s, cost.step_s, 1e-9 * guessed_bytes(draft, s),
+        1e-9 * cost.state_bytes, question.in_flight, 1e-9 * cost.kept_bytes,
+        1e-9 * cost.working_bytes, 1e-9 * used_bytes(draft.configuration.mesh_of(s), candidate));
+  }
+}
+
+// Gives stages other amounts of memory by what their meshes really used; whether anything
+// changed. The cut that the draft has may be better than one with the smallest slowest stage.
+bool DraftJudge::correct(Draft& draft, const Candidate& candidate) const {
+  const Configuration& c = draft.configuration;
+  const auto meshes = static_cast<int>(c.meshes.size());
+  bool changed = false;
+  for (int p = 0; p < meshes; ++p) {
+    double guessed = 0;
+    double given = 0;
+    for (int s = 0; s < c.stages(); ++s) {
+      guessed += c.mesh_index(s) == p ? guessed_bytes(draft, s) : 0;
+      given += c.mesh_index(s) == p ? draft.questions[s].bytes : 0;
+    }
+    const double used = used_bytes(c.meshes[p], candidate);
+    const bool binds = guessed > kBinds * given;
+    if (used <= how_.budget_bytes && !(binds && used < kRoomy * how_.budget_bytes)) {
+      continue;
+    }
+    const double more = how_.budget_bytes - used - kSpare * how_.budget_bytes;
+    for (int s = 0; s < c.stages(); ++s) {
+      if (c.mesh_index(s) == p) {
+        draft.questions[s].bytes = guessed_bytes(draft, s) + more / c.chunks;
+      }
+    }
+    changed = true;
+  }
+  if (!changed) {
+    return false;
+  }
+  const std::vector<StageAnswer> before = draft.answers;
+  const std::vector<StageQuestion> asked = draft.questions;
+  Draft kept = draft;
+  how_.drafting.answer(kept);
+  how_.drafting.cut(draft);
+  if (kept.step_s < draft.step_s) {
+    draft = std::move(kept);
+  }
+  return !same(before, asked, draft);
+}
+
+void DraftJudge::add_work(const Configuration& c) {
+  work_ +=
+      static_cast<double>(how_.model.training.nodes.size()) * (kLoweringWork + c.micro_batches);
+}
+
+}  // namespace weft

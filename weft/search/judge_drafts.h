@@ -1,0 +1,52 @@
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "weft/search/mesh_tables.h"
+#include "weft/search/plan_draft.h"
+#include "weft/search/search_notes.h"
+#include "weft/search/search_plans.h"
+
+namespace weft {
+
+/// What judging needs beside the drafts. What it refers to must outlive the judge.
+struct Judging {
+  const BlockModel& model;
+  const Drafting& drafting;
+  MeshTables& tables;
+  const PlanLimits& limits;
+  double budget_bytes = 0;  // of a device
+};
+
+/// Lowers and simulates drafts and adds what comes out to the result's candidates. The mathematics
+/// stands in judge_drafts.cpp.
+class DraftJudge {
+ public:
+  DraftJudge(const Judging& how, PlanSearchResult& result)
+      : how_(how), note_{how.limits.log, result.log}, result_(result) {}
+
+  /// Those that it has not judged yet, the best estimates first: at most so many, as long as they
+  /// are near the best plan of all, and with a share of the work that a search may have.
+  void run(std::vector<Draft>& drafts, int most, double work_share);
+
+ private:
+  [[nodiscard]] double wrong_by(Configuration c) const;
+  void judge(Draft& draft);
+  void judge_following(const Draft& draft, std::size_t first);
+  void try_orders(const Draft& draft, double step_s);
+  const Candidate* try_order(const Draft& draft, const PipelineOrder& order);
+  void note_stages(const Draft& draft, const Candidate& candidate) const;
+  bool correct(Draft& draft, const Candidate& candidate) const;
+  void add_work(const Configuration& c);
+
+  Judging how_;
+  SearchNotes note_;
+  PlanSearchResult& result_;
+  double work_ = 0;
+  double best_s_ = std::numeric_limits<double>::infinity();
+  std::map<std::string, double> wrong_by_;  // by name of the meshes
+};
+
+}  // namespace weft
