@@ -11,6 +11,7 @@
 #include "weft/frontend/model.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
+#include "weft/search/bound.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/search_plans.h"
 #include "weft/search/stage_plan.h"
@@ -114,7 +115,7 @@ TEST_P(StageTables, HaveTheSimulatorsKernels) {
     const double kernels = judged.stage_share[0] * judged.step_s;
     EXPECT_LT(guessed, 1.02 * kernels);
     EXPECT_GT(guessed + one.cost.step_s, 0.7 * kernels);
-    EXPECT_GE(judged.step_s * 1.0001, rate_bound_seconds(p.training, p.task.batch, p.ops, cost));
+    EXPECT_GE(judged.step_s * 1.0001, step_bound_seconds(p.training, p.task.batch, p.ops, cost));
   }
 }
 

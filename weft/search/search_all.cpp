@@ -1,3 +1,4 @@
+#include "weft/search/bound.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
@@ -38,7 +39,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
         {.limits = limits, .known_s = found ? best->step_s : -1, .every_kind = !found},
         report(kPlanShare, 1));
   }
-  result.bound_s = rate_bound_seconds(training, task.batch, ops, cost);
+  result.bound_s = step_bound_seconds(training, task.batch, ops, cost);
   result.tried += plans.meshes;
   result.simulated += static_cast<int>(plans.candidates.size());
   result.log = std::move(plans.log);
