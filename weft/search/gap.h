@@ -17,7 +17,7 @@ struct ClassBound {
 struct GapParts {
   double memory_s = 0;         // what backward computes again because it was not kept
   double communication_s = 0;  // that the step would not take if links took no time
-  double bubble_s = 0;         // in which the busiest device waits for others
+  double bubble_s = 0;         // in which the busiest device waits, for others or its host
   /// Its kernels beyond the bound: too small to be fast, repeated on several devices, or more than
   /// others have.
   double integrality_s = 0;

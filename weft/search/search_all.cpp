@@ -6,13 +6,26 @@
 // The plans of the kernel are as fast as the recipes of the same degrees or faster, but for what
 // their tables do not know: how well collectives hide. So recipes whose estimate is near the best
 // plan found are simulated too, unless the cluster is large: there the tables are right, and
-// simulations take long.
+// simulations take long. Backward makes cheap values again in all of these plans; if there is room
+// to keep them, it does not in the answer.
 
 namespace weft {
 namespace {
 
 constexpr double kPlanShare = 0.8;  // of the progress
 constexpr std::size_t kFewDevices = 64;
+
+// The same plan, with all that is made again only because it costs little kept instead.
+void keep_values(const Graph& training, const OpTable& ops, const CostModel& cost,
+                 Candidate& best) {
+  Plan kept = best.plan;
+  kept.repeat_values = false;
+  const std::optional<Candidate> candidate = evaluate_if_it_ends(kept, training, ops, cost);
+  if (candidate && better(*candidate, best)) {
+    check_program(kept, training, ops);
+    best = *candidate;
+  }
+}
 
 }  // namespace
 
@@ -52,6 +65,9 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   }
   if (result.best) {
     result.nearest.reset();
+    if (task.cluster.devices.size() <= kFewDevices) {
+      keep_values(training, ops, cost, *result.best);
+    }
   }
   return result;
 }
