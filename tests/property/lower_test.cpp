@@ -16,6 +16,7 @@
 #include "weft/graph/text.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
+#include "weft/search/bound.h"
 #include "weft/search/search.h"
 #include "weft/simulate/simulate.h"
 
@@ -72,7 +73,7 @@ void check_all(const Setting& setting, unsigned seed, int samples) {
   std::vector<Recipe> recipes = all_recipes(task, model.forward);
   ASSERT_FALSE(recipes.empty());
   std::mt19937 rng(seed);
-  const double bound = rate_bound_seconds(training, task.batch, ops, CostModel(task.cluster));
+  const double bound = step_bound_seconds(training, task.batch, ops, CostModel(task.cluster));
   int lowered = 0;
   for (int i = 0; i < samples; ++i) {
     const Recipe recipe = recipes[rng() % recipes.size()];

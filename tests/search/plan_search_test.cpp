@@ -11,7 +11,9 @@
 #include "weft/frontend/model.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
+#include "weft/search/bound.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/gap.h"
 #include "weft/search/search_plans.h"
 #include "weft/search/stage_plan.h"
 #include "weft/solver/pipeline_order.h"
@@ -114,7 +116,7 @@ TEST_P(StageTables, HaveTheSimulatorsKernels) {
     const double kernels = judged.stage_share[0] * judged.step_s;
     EXPECT_LT(guessed, 1.02 * kernels);
     EXPECT_GT(guessed + one.cost.step_s, 0.7 * kernels);
-    EXPECT_GE(judged.step_s * 1.0001, rate_bound_seconds(p.training, p.task.batch, p.ops, cost));
+    EXPECT_GE(judged.step_s * 1.0001, step_bound_seconds(p.training, p.task.batch, p.ops, cost));
   }
 }
 
@@ -169,6 +171,28 @@ struct SearchCase {
 
 class PlanSearch : public testing::TestWithParam<SearchCase> {};
 
+// The parts of the gap add up, and no bound of a class that the plan is in is above its step.
+void explains_the_gap(const Problem& p, const Candidate& candidate, double bound_s) {
+  SCOPED_TRACE(candidate.recipe);
+  const Gap gap = explain_gap(candidate, bound_s, p.training, p.ops);
+  const GapParts& parts = gap.parts;
+  for (const double part :
+       {parts.memory_s, parts.communication_s, parts.bubble_s, parts.integrality_s}) {
+    EXPECT_GE(part, 0);
+  }
+  EXPECT_NEAR(parts.memory_s + parts.communication_s + parts.bubble_s + parts.integrality_s,
+              candidate.step_s - bound_s, 1e-9 * candidate.step_s);
+  for (const ClassBound& bound : gap.bounds) {
+    EXPECT_GT(bound.seconds, bound_s);
+    if (bound.plans.find("any order") != std::string::npos || candidate.plan.schedule == "1f1b") {
+      EXPECT_LE(bound.seconds, candidate.step_s * (1 + 1e-9)) << bound.plans;
+    }
+  }
+  if (used_devices(candidate.plan).size() == 1) {
+    EXPECT_EQ(parts.communication_s, 0);
+  }
+}
+
 // The answer is at most as slow as every recipe, fits, is not below the bound and always the same.
 TEST_P(PlanSearch, IsNeverWorseThanARecipe) {
   const SearchCase& c = GetParam();
@@ -186,7 +210,9 @@ TEST_P(PlanSearch, IsNeverWorseThanARecipe) {
   EXPECT_GE(all.best->step_s, all.bound_s);
   for (const Candidate& candidate : recipes.by_name) {
     EXPECT_GE(candidate.step_s, all.bound_s) << candidate.recipe;
+    explains_the_gap(p, candidate, all.bound_s);
   }
+  explains_the_gap(p, *all.best, all.bound_s);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -245,6 +271,26 @@ TEST(PlanSearch, DoesWhatTheUserFixesAndForbids) {
   }
   EXPECT_THROW(fix_limits("ep=2", limits), Error);
   EXPECT_THROW(forbid_limits("nothing", limits), Error);
+}
+
+// Values that cost little are made again where memory is short, and kept where there is room.
+TEST(PlanSearch, KeepsWhatThereIsRoomFor) {
+  const Problem roomy = problem(kSmallGpt, "4xT4", 16, std::int64_t{8} << 30);
+  const SearchResult found = search_all(roomy.task, roomy.training, roomy.ops, {}, {});
+  ASSERT_TRUE(found.best.has_value());
+  EXPECT_FALSE(found.best->plan.repeat_values);
+  Plan again = found.best->plan;
+  again.repeat_values = true;
+  const Candidate repeats = evaluate(again, roomy.training, roomy.ops);
+  EXPECT_LT(found.best->step_s, repeats.step_s);
+  // Room for that plan, but not for what it keeps.
+  const std::int64_t least = std::ranges::max(repeats.peak_memory_bytes);
+  ASSERT_GT(std::ranges::max(found.best->peak_memory_bytes), least);
+  const Problem tight = problem(kSmallGpt, "4xT4", 16, least);
+  const SearchResult short_of_memory = search_all(tight.task, tight.training, tight.ops, {}, {});
+  ASSERT_TRUE(short_of_memory.best.has_value());
+  EXPECT_TRUE(short_of_memory.best->fits);
+  EXPECT_LE(short_of_memory.best->step_s, repeats.step_s * (1 + 1e-9));
 }
 
 TEST(PlanSearch, MoreMemoryOrDevicesAreNotSlower) {

@@ -16,6 +16,7 @@
 #include "weft/graph/text.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
+#include "weft/search/bound.h"
 
 namespace weft {
 namespace {
@@ -151,7 +152,8 @@ Choice choose_plan(const Setup& setup, const PlanOptions& options) {
           .figures = {.bound_s = found.bound_s,
                       .search_s = seconds_since(begin),
                       .parameters = parameter_count(setup.model.forward),
-                      .exact = found.best->step_s <= found.bound_s * (1 + kExact)}};
+                      .exact = found.best->step_s <= found.bound_s * (1 + kExact),
+                      .gap = explain_gap(*found.best, found.bound_s, setup.training, setup.ops)}};
 }
 
 void add_evaluation_memory(const Setup& setup, Candidate& candidate) {

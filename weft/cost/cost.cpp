@@ -139,14 +139,27 @@ double CostModel::kernel_seconds(DeviceId device, const KernelWork& work) const 
 }
 
 double CostModel::least_seconds(int type, const KernelWork& work) const {
+  const KernelLine line = least_line(type, work, 1);
+  return line.fixed_s + line.work_s;
+}
+
+KernelLine CostModel::least_line(int type, const KernelWork& work, double share) const {
   const ClassSpeed& speed =
       speeds_[type][static_cast<std::size_t>(work.op_class)][static_cast<std::size_t>(work.dtype)];
   const double bytes = work.cost.bytes_moved + work.cost.scores * speed.score_bytes;
+  const double flops = work.cost.flops;
   if (speed.table == nullptr) {
-    const double flops = work.cost.flops;
-    const double compute_s = flops > 0 ? (flops + speed.half_flops) * speed.seconds_per_flop : 0;
-    const double memory_s = bytes > 0 ? (bytes + speed.half_bytes) * speed.seconds_per_byte : 0;
-    return cluster_.types[type].launch_s + std::max(compute_s, memory_s);
+    const double launch_s = cluster_.types[type].launch_s;
+    const KernelLine compute{.fixed_s = launch_s + speed.half_flops * speed.seconds_per_flop,
+                             .work_s = flops * speed.seconds_per_flop};
+    const KernelLine memory{.fixed_s = launch_s + speed.half_bytes * speed.seconds_per_byte,
+                            .work_s = bytes * speed.seconds_per_byte};
+    if (flops <= 0 || bytes <= 0) {
+      return flops > 0 ? compute : bytes > 0 ? memory : KernelLine{.fixed_s = launch_s};
+    }
+    return compute.fixed_s + share * compute.work_s > memory.fixed_s + share * memory.work_s
+               ? compute
+               : memory;
   }
   // Between points, and beyond the last, a rate is between those of its ends: the last one's is
   // that of the slope it goes on with.
@@ -160,7 +173,7 @@ double CostModel::least_seconds(int type, const KernelWork& work) const {
     const auto& [before, earlier] = points[points.size() - 2];
     rate = std::min(rate, std::max(0.0, (seconds - earlier) / (size - before)));
   }
-  return rate * (work.op_class == OpClass::stream ? bytes : work.cost.flops);
+  return {.work_s = rate * (work.op_class == OpClass::stream ? bytes : flops)};
 }
 
 std::size_t CostModel::HashKey::operator()(const Key& key) const {

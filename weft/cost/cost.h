@@ -29,6 +29,13 @@ struct Communication {
   [[nodiscard]] double total_s() const { return latency_s + seconds; }
 };
 
+/// A line below the times of kernels: one that does a share x > 0 of some work takes at least
+/// fixed_s + x work_s.
+struct KernelLine {
+  double fixed_s = 0;
+  double work_s = 0;
+};
+
 /// Analytic times, and measured ones where the cluster has tables. Every formula stands in cost.cpp
 /// and collective.cpp with its terms named. Keeps what it has worked out of routes and groups, so
 /// one thread at a time may use it. The cluster must outlive it.
@@ -40,6 +47,9 @@ class CostModel {
   /// No way to cut the work into kernels takes less time in all on devices of this type: that of
   /// one kernel for all of it or, by a measured table, its size at the best rate of any size.
   [[nodiscard]] double least_seconds(int type, const KernelWork& work) const;
+  /// The higher one at this share of the lines of flops and of bytes; by a measured table, the best
+  /// rate of any size.
+  [[nodiscard]] KernelLine least_line(int type, const KernelWork& work, double share) const;
 
   /// The best algorithm for this size. `groups` of the same axis run at the same time and share
   /// links: pass all of them.

@@ -80,17 +80,35 @@ std::string axis_strategy(const StagePlan& stage, const Axis& axis) {
   return fmt::format("{} {}", name, axis.size);
 }
 
-// How much of the gap is spent on kernels beyond the bound (recomputation, kernels too small to be
-// fast, work that several devices repeat), and how much on waiting (the pipeline's ends,
-// communication).
-struct GapParts {
-  double kernels = 0;
-  double waiting = 0;
-};
-GapParts gap_parts(const Candidate& c, double bound_s) {
-  const double busiest = c.stage_share.empty() ? 1 : *std::ranges::max_element(c.stage_share);
-  const double kernels_s = std::clamp(busiest * c.step_s, std::min(bound_s, c.step_s), c.step_s);
-  return {.kernels = (kernels_s - bound_s) / bound_s, .waiting = (c.step_s - kernels_s) / bound_s};
+// Shares of the bound, as the gap is one.
+nlohmann::ordered_json split_json(const GapParts& parts, double bound_s) {
+  return {{"memory", parts.memory_s / bound_s},
+          {"communication", parts.communication_s / bound_s},
+          {"bubble", parts.bubble_s / bound_s},
+          {"integrality", parts.integrality_s / bound_s}};
+}
+
+nlohmann::ordered_json bounds_json(const std::vector<ClassBound>& bounds) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ClassBound& bound : bounds) {
+    list.push_back({{"class", bound.plans}, {"seconds", bound.seconds}});
+  }
+  return list;
+}
+
+std::string gap_text(const Figures& figures) {
+  const GapParts& parts = figures.gap->parts;
+  const double percent = 100 / figures.bound_s;
+  std::string text = fmt::format(
+      ": {:.1f} % memory, {:.1f} % communication, {:.1f} % bubble, {:.1f} % integrality\n",
+      percent * parts.memory_s, percent * parts.communication_s, percent * parts.bubble_s,
+      percent * parts.integrality_s);
+  std::vector<std::string> narrower;
+  for (const ClassBound& bound : figures.gap->bounds) {
+    narrower.push_back(fmt::format("{} of {}", format_seconds(bound.seconds), bound.plans));
+  }
+  return text +
+         (narrower.empty() ? "" : fmt::format("narrower bounds: {}\n", fmt::join(narrower, "; ")));
 }
 
 std::string label(const Candidate& c) {
@@ -137,6 +155,7 @@ std::string strategy_name(const StagePlan& stage) {
 }
 
 nlohmann::ordered_json figures_json(const Candidate& c, const Figures& figures) {
+  const Gap gap = figures.gap.value_or(Gap{});
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (std::size_t s = 0; s < c.plan.stages.size(); ++s) {
     const StagePlan& stage = c.plan.stages[s];
@@ -153,8 +172,8 @@ nlohmann::ordered_json figures_json(const Candidate& c, const Figures& figures) 
           {"tokens_per_second", tokens_in_step(c.plan) / c.step_s},
           {"bound_seconds", figures.bound_s},
           {"gap", c.step_s / figures.bound_s - 1},
-          {"gap_kernels", gap_parts(c, figures.bound_s).kernels},
-          {"gap_waiting", gap_parts(c, figures.bound_s).waiting},
+          {"gap_split", figures.gap ? split_json(gap.parts, figures.bound_s) : nullptr},
+          {"bounds", bounds_json(gap.bounds)},
           {"exact", figures.exact},
           {"search_seconds", figures.search_s},
           {"peak_memory_bytes", c.peak_memory_bytes},
@@ -194,13 +213,7 @@ std::string plan_text(const Candidate& c, const Figures& figures) {
   const double gap = c.step_s / figures.bound_s - 1;
   text += fmt::format("; bound {}{}, gap {:.1f} %", format_seconds(figures.bound_s),
                       figures.search_s > 0 ? "" : " (work / peak)", 100 * gap);
-  if (figures.exact) {
-    text += ": proved best\n";
-  } else {
-    const GapParts parts = gap_parts(c, figures.bound_s);
-    text += fmt::format(": {:.1f} % kernels, {:.1f} % waiting\n", 100 * parts.kernels,
-                        100 * parts.waiting);
-  }
+  text += figures.exact ? ": proved best\n" : figures.gap ? gap_text(figures) : "\n";
   if (figures.search_s > 0) {
     text += fmt::format("found in {}: {}\n", format_seconds(figures.search_s), c.recipe);
   }

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
-#include "weft/search/search.h"
+#include "weft/search/gap.h"
 
 namespace weft {
 
@@ -13,6 +14,7 @@ struct Figures {
   double search_s = 0;
   std::int64_t parameters = 0;
   bool exact = false;
+  std::optional<Gap> gap = {};  // of plans that a search found
 };
 
 /// "DP 4 x TP 2, ZeRO-1, recompute", as people call it.

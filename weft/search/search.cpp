@@ -6,6 +6,7 @@
 #include <set>
 
 #include "weft/base/error.h"
+#include "weft/search/bound.h"
 #include "weft/search/estimate.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/pinned.h"
@@ -228,7 +229,7 @@ class Search {
       check_program(best->plan, training_, ops_);
       (best->fits ? result_.best : result_.nearest) = *best;
     }
-    result_.bound_s = rate_bound_seconds(training_, task_.batch, ops_, cost_);
+    result_.bound_s = step_bound_seconds(training_, task_.batch, ops_, cost_);
     report(1);
     return std::move(result_);
   }

@@ -83,12 +83,4 @@ struct RecipeEffort {
                                           const OpTable& ops, const RecipeEffort& how,
                                           const std::function<void(double)>& progress);
 
-/// The whole step's work at the best rates of the devices: no program is faster.
-[[nodiscard]] double rate_bound_seconds(const Graph& training, std::int64_t batch,
-                                        const OpTable& ops, const CostModel& cost);
-
-/// Flops of the whole step at the peak of all devices together.
-[[nodiscard]] double work_bound_seconds(const Graph& training, std::int64_t batch, DType dtype,
-                                        const Cluster& cluster, const OpTable& ops);
-
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "weft/base/error.h"
+#include "weft/search/bound.h"
 #include "weft/search/configurations.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/pinned.h"
@@ -12,7 +13,9 @@
 // their tables do not know: how well collectives hide. So recipes whose estimate is near the best
 // plan found are simulated too, unless the cluster is large: there the tables are right, and
 // simulations take long. In the end the gradient nodes of the best plan are untied from their
-// forward nodes (polish_gradients.h), where the simulator says that this is faster.
+// forward nodes (polish_gradients.h), where the simulator says that this is faster. Backward makes
+// cheap values again in all of these plans; if there is room to keep them, it does not in the
+// answer.
 
 namespace weft {
 namespace {
@@ -56,6 +59,18 @@ void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
   }
 }
 
+// The same plan, with all that is made again only because it costs little kept instead.
+void keep_values(const Graph& training, const OpTable& ops, const CostModel& cost,
+                 Candidate& best) {
+  Plan kept = best.plan;
+  kept.repeat_values = false;
+  const std::optional<Candidate> candidate = evaluate_if_it_ends(kept, training, ops, cost);
+  if (candidate && better(*candidate, best)) {
+    check_program(kept, training, ops);
+    best = *candidate;
+  }
+}
+
 }  // namespace
 
 SearchResult search_all(const Task& task, const Graph& training, const OpTable& ops,
@@ -82,7 +97,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
         {.limits = limits, .known_s = found ? best->step_s : -1, .every_kind = !found},
         report(kPlanShare, 1));
   }
-  result.bound_s = rate_bound_seconds(training, task.batch, ops, cost);
+  result.bound_s = step_bound_seconds(training, task.batch, ops, cost);
   result.tried += plans.meshes;
   result.simulated += static_cast<int>(plans.candidates.size());
   result.log = std::move(plans.log);
@@ -99,6 +114,9 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       polish(training, ops, cost, limits, result);
     }
     result.nearest.reset();
+    if (task.cluster.devices.size() <= kFewDevices) {
+      keep_values(training, ops, cost, *result.best);
+    }
   }
   return result;
 }

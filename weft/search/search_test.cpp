@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "weft/ops/builder.h"
+#include "weft/search/bound.h"
 #include "weft/search/layer_sums.h"
 
 // Searches over whole models stand in tests/search: they need a frontend and gradients, which
