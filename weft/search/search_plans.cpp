@@ -34,6 +34,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMargin = 0.10;  // estimates are wrong by so much at most
 constexpr double kBoundMargin = 0.05;
 constexpr double kEnoughWork = 1e7;  // as in search.cpp
+// So many drafts are simulated whatever their estimates, as long as it takes little work.
+constexpr int kFewest = 8;
+constexpr double kLittleWork = 5e5;
 constexpr double kLoweringWork = 45;
 constexpr int kMostSimulated = 24;
 constexpr int kCorrections = 4;
@@ -170,7 +173,9 @@ class PlanSearch {
           next = i;
         }
       }
-      if (next == drafts_.size() || least * (1 - kMargin) > best_s) {
+      const bool hopeless =
+          least * (1 - kMargin) > best_s && (turn >= kFewest || work > kLittleWork);
+      if (next == drafts_.size() || least == kNever || hopeless) {
         return;
       }
       judged[next] = true;

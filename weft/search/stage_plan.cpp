@@ -23,17 +23,26 @@ std::vector<WeightRule> weight_rules(const std::vector<NamedSplit>& weights) {
 
 StagePlan stage_plan(const BlockModel& model, const StageTable& table,
                      const StageQuestion& question, const StageAnswer& answer, const Mesh& mesh) {
+  std::vector<LayerWay> ways;
+  for (int l = question.first; l < question.end; ++l) {
+    ways.push_back(table.way(l, question.first, answer.boundary, answer.ways[l - question.first]));
+  }
+  return stage_plan(model, table, question.first, ways, mesh);
+}
+
+StagePlan stage_plan(const BlockModel& model, const StageTable& table, int first,
+                     const std::vector<LayerWay>& ways, const Mesh& mesh) {
   StagePlan stage;
   stage.mesh = mesh;
   const Graph& graph = model.training;
   std::vector<NamedSplit> nodes;
   std::vector<NamedSplit> weights;
   bool any_mode = false;
-  for (int l = question.first; l < question.end; ++l) {
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    const int l = first + static_cast<int>(i);
     stage.layers.push_back(model.chain.layers[l]);
-    const BlockProblem& problem = table.problem(l, question.first);
-    const LayerWay& way =
-        table.way(l, question.first, answer.boundary, answer.ways[l - question.first]);
+    const BlockProblem& problem = table.problem(l, first);
+    const LayerWay& way = ways[i];
     if (way.recompute) {
       stage.recompute.push_back(model.chain.layers[l]);
     }

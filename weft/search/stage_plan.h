@@ -9,5 +9,8 @@ namespace weft {
 [[nodiscard]] StagePlan stage_plan(const BlockModel& model, const StageTable& table,
                                    const StageQuestion& question, const StageAnswer& answer,
                                    const Mesh& mesh);
+/// The same for layers from `first` on whose ways are given.
+[[nodiscard]] StagePlan stage_plan(const BlockModel& model, const StageTable& table, int first,
+                                   const std::vector<LayerWay>& ways, const Mesh& mesh);
 
 }  // namespace weft
