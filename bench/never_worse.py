@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""The planner's plan against the best of every recipe, and how far it can be from the best possible.
+"""The planner's plan against every recipe, Galvatron's space and Alpa's space, and how far it can be from the best possible.
 
-    bench/never_worse.py build/release/bin [--only TEXT] [--markdown FILE]
+    bench/never_worse.py build/release/bin [--only TEXT] [--jobs 2] [--time-limit S] [--markdown FILE] [--details FILE]
 
-A case is a model, a cluster, a batch and a memory budget. `weft compare` searches a plan and simulates
-the recipes; the table has the ratio of the plan's step to the best recipe's (at most 1: never worse),
-the gap to the bound, and the seconds that the search alone took (`weft plan`).
+A case is a model, a cluster, a batch and a memory budget. `weft compare --spaces` searches a plan, simulates
+the recipes, and solves the two spaces under the same cost model, judged by the same simulator. The table has
+the ratio of the plan's step to the best of each (at most 1: never worse), the gap to the bound, and the
+seconds that the search alone took (`weft plan`). "none fits": the space has no plan within memory.
 """
 
 import argparse
+import concurrent.futures
 import json
 import math
 import subprocess
@@ -90,64 +92,101 @@ CASES = [
 ]
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+SPACES = ["recipes", "Galvatron's space", "Alpa's space"]
+WORSE = 1.0005  # what counts as worse
+
+
+def run(command, time_limit):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=time_limit)
     if done.returncode not in (0, 3):
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.strip()}")
+        raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.strip()}")
     return done
 
 
-def measure(weft, case):
+def best_of(rows):
+    return min((r for r in rows if r["fits"]), key=lambda r: r["step_seconds"], default=None)
+
+
+def measure(weft, case, time_limit):
+    """The plan and the best row of each space; None if nothing fits; text if it failed."""
     model, cluster, batch, options = case
     task = [model, "--cluster", cluster, "--batch", str(batch), "--dtype", "bf16", *options.split(), "--json"]
-    planned = run([weft, "plan", *task])
-    if planned.returncode == 3:
-        return None
-    plan = json.loads(planned.stdout)
-    rows = json.loads(run([weft, "compare", *task]).stdout)
-    recipes = [r for r in rows if r["name"] != "weft" and r["fits"]]
-    best = min(recipes, key=lambda r: r["step_seconds"], default=None)
-    return {"plan": plan, "best": best, "gap": plan["step_seconds"] / plan["bound_seconds"] - 1}
+    try:
+        planned = run([weft, "plan", *task], time_limit)
+        if planned.returncode == 3:
+            return None
+        rows = json.loads(run([weft, "compare", *task, "--spaces"], time_limit).stdout)
+    except subprocess.TimeoutExpired:
+        return f"more than {time_limit} s"
+    except RuntimeError as error:
+        return str(error)
+    spaces = {name: best_of([r for r in rows if r["name"] == name]) for name in SPACES[1:]}
+    spaces["recipes"] = best_of([r for r in rows if r["name"] not in ("weft", *SPACES)])
+    return {"plan": json.loads(planned.stdout), "spaces": spaces}
+
+
+def row(case, found):
+    start = "| " + " | ".join(map(str, case)) + " | "
+    if found is None or isinstance(found, str):
+        return start + (found or "nothing fits") + " | " * 6 + "|"
+    plan = found["plan"]
+    ratios = [f"{r:.4f}" if r else "none fits" for r in map(found["ratios"].get, SPACES)]
+    return (f"{start}{plan['step_seconds']:.4g} s | {' | '.join(ratios)} | {100 * found['gap']:.1f} % | "
+            f"{plan['search_seconds']:.1f} s |")
+
+
+def add_ratios(found):
+    step = found["plan"]["step_seconds"]
+    found["gap"] = step / found["plan"]["bound_seconds"] - 1
+    found["ratios"] = {name: step / best["step_seconds"] if best else None for name, best in found["spaces"].items()}
+
+
+def summary(all_found):
+    lines = [f"{len(all_found)} cases."]
+    for name in SPACES:
+        ratios = [f["ratios"][name] for f in all_found if f["ratios"][name]]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            lines.append(f"Ratio to {name}: geometric mean {mean:.3f}, worst {max(ratios):.4f}, worse in "
+                         f"{sum(r > WORSE for r in ratios)} of {len(ratios)}.")
+    gaps = sorted(f["gap"] for f in all_found)
+    lines.append(f"Gap: median {100 * gaps[len(gaps) // 2]:.1f} %, 90th percentile {100 * gaps[int(0.9 * len(gaps))]:.1f} %.")
+    return " ".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin")
     parser.add_argument("--only", default="", help="cases whose text has this")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at the same time")
+    parser.add_argument("--time-limit", type=float, default=1200, help="seconds for a command")
     parser.add_argument("--markdown", help="write the table here")
+    parser.add_argument("--details", help="write all plans' rows here, as JSON")
     arguments = parser.parse_args()
-    lines = ["| model | cluster | batch | options | step | plan | best recipe | ratio | gap | search |",
+    cases = [case for case in CASES if arguments.only in " ".join(map(str, case))]
+    lines = ["| model | cluster | batch | options | step | recipes | Galvatron | Alpa | gap | search |",
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    ratios, gaps, worse = [], [], []
-    for case in CASES:
-        if arguments.only not in " ".join(map(str, case)):
-            continue
-        found = measure(f"{arguments.bin}/weft", case)
-        if found is None:
-            lines.append(f"| {case[0]} | {case[1]} | {case[2]} | {case[3]} | nothing fits | | | | | |")
+    print("\n".join(lines), flush=True)
+    good, details, failed = [], [], False
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        found_in_order = pool.map(lambda c: measure(f"{arguments.bin}/weft", c, arguments.time_limit), cases)
+        for case, found in zip(cases, found_in_order):
+            if isinstance(found, dict):
+                add_ratios(found)
+                good.append(found)
+                failed |= any(r and r > WORSE for r in found["ratios"].values())
+                details.append({"case": case, **found})
+            failed |= isinstance(found, str)
+            lines.append(row(case, found))
             print(lines[-1], flush=True)
-            continue
-        plan, best = found["plan"], found["best"]
-        ratio = plan["step_seconds"] / best["step_seconds"] if best else float("nan")
-        if best:
-            ratios.append(ratio)
-            if ratio > 1.0005:
-                worse.append(case)
-        gaps.append(found["gap"])
-        lines.append(f"| {case[0]} | {case[1]} | {case[2]} | {case[3]} | {plan['step_seconds']:.4g} s | {plan['recipe']} | "
-                     f"{best['recipe'] if best else 'none fits'} | {ratio:.3f} | {100 * found['gap']:.1f} % | {plan['search_seconds']:.1f} s |")
-        print(lines[-1], flush=True)
-    gaps.sort()
-    if gaps:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
-        lines.append("")
-        lines.append(f"{len(gaps)} cases; ratio to the best recipe: geometric mean {mean:.3f}, worst {max(ratios, default=0):.3f}, worse in "
-                     f"{len(worse)}; gap: median {100 * gaps[len(gaps) // 2]:.1f} %, 90th percentile {100 * gaps[int(0.9 * len(gaps))]:.1f} %.")
+    if good:
+        lines += ["", summary(good)]
         print(lines[-1])
-    if arguments.markdown:
-        with open(arguments.markdown, "w") as file:
-            file.write("\n".join(lines) + "\n")
-    return 1 if worse else 0
+    for path, text in ((arguments.markdown, "\n".join(lines) + "\n"), (arguments.details, json.dumps(details, indent=1))):
+        if path:
+            with open(path, "w") as file:
+                file.write(text)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

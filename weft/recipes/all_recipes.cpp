@@ -90,8 +90,7 @@ void add_variants(Recipe recipe, const Task& task, std::vector<Recipe>& recipes)
           recipe.schedule = schedule;
           const bool scheduled = recipe.pp > 1 && count > 1;
           const bool split = zero == 0 || recipe.dp > 1;
-          const bool differs = zero != 2 || count > 1;  // with one micro-batch 2 is 1
-          if (split && differs && (scheduled || recipe.schedule == "1f1b")) {
+          if (split && (scheduled || recipe.schedule == "1f1b")) {
             recipes.push_back(recipe);
           }
         }

@@ -22,6 +22,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMargin = 0.10;     // estimates are wrong by so much at most
 constexpr double kEnoughWork = 1e7;  // as in search.cpp
 constexpr double kLoweringWork = 45;
+// So many drafts are simulated whatever their estimates, as long as it takes little work.
+constexpr int kFewest = 8;
+constexpr double kLittleWork = 5e5;
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
@@ -78,7 +81,9 @@ void DraftJudge::run(std::vector<Draft>& drafts, int most, double work_share) {
         next = i;
       }
     }
-    if (next == drafts.size() || least * (1 - kMargin) > best_s_) {
+    const bool hopeless =
+        least * (1 - kMargin) > best_s_ && (turn >= kFewest || work_ > kLittleWork);
+    if (next == drafts.size() || hopeless) {
       return;
     }
     Draft& draft = drafts[next];

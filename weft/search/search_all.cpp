@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "weft/base/error.h"
 #include "weft/search/bound.h"
 #include "weft/search/configurations.h"
@@ -8,14 +11,15 @@
 #include "weft/search/polish_gradients.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
+#include "weft/search/weight_variants.h"
 
 // The plans of the kernel are as fast as the recipes of the same degrees or faster, but for what
 // their tables do not know: how well collectives hide. So recipes whose estimate is near the best
-// plan found are simulated too, unless the cluster is large: there the tables are right, and
-// simulations take long. In the end the gradient nodes of the best plan are untied from their
-// forward nodes (polish_gradients.h), where the simulator says that this is faster. Backward makes
-// cheap values again in all of these plans; if there is room to keep them, it does not in the
-// answer.
+// plan found are simulated too, and so are the best plans with all weights in one mode, unless the
+// cluster is large: there the tables are right, and simulations take long. In the end the gradient
+// nodes of the best plan are untied from their forward nodes (polish_gradients.h), where the
+// simulator says that this is faster. Backward makes cheap values again in all of these plans; if
+// there is room to keep them, it does not in the answer.
 
 namespace weft {
 namespace {
@@ -71,6 +75,16 @@ void keep_values(const Graph& training, const OpTable& ops, const CostModel& cos
   }
 }
 
+// What the limits leave of the modes of weights.
+WeightVariants allowed_variants(const PlanLimits& limits) {
+  WeightVariants how;
+  std::erase_if(how.modes, [&](WeightMode mode) {
+    return std::ranges::find(limits.forbidden, weight_mode_name(mode)) != limits.forbidden.end() ||
+           (limits.zero >= 0 && static_cast<int>(mode) != limits.zero);
+  });
+  return how;
+}
+
 }  // namespace
 
 SearchResult search_all(const Task& task, const Graph& training, const OpTable& ops,
@@ -85,6 +99,11 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   check_pins(limits, training, ops);
   const CostModel cost(task.cluster);
   PlanSearchResult plans = search_plans(task, training, ops, cost, limits, report(0, kPlanShare));
+  if (task.cluster.devices.size() <= kFewDevices) {
+    std::vector<Candidate> variants =
+        weight_variants(plans.candidates, training, ops, cost, allowed_variants(limits));
+    std::ranges::move(variants, std::back_inserter(plans.candidates));
+  }
   const Candidate* best = nullptr;
   for (const Candidate& candidate : plans.candidates) {
     best = best == nullptr || better(candidate, *best) ? &candidate : best;

@@ -55,6 +55,15 @@ std::vector<NodeRule> gradient_rules(const std::vector<NamedSplit>& wanted, cons
 
 StagePlan stage_plan(const BlockModel& model, const StageTable& table,
                      const StageQuestion& question, const StageAnswer& answer, const Mesh& mesh) {
+  std::vector<LayerWay> ways;
+  for (int l = question.first; l < question.end; ++l) {
+    ways.push_back(table.way(l, question.first, answer.boundary, answer.ways[l - question.first]));
+  }
+  return stage_plan(model, table, question.first, ways, mesh);
+}
+
+StagePlan stage_plan(const BlockModel& model, const StageTable& table, int first,
+                     const std::vector<LayerWay>& ways, const Mesh& mesh) {
   StagePlan stage;
   stage.mesh = mesh;
   const Graph& graph = model.training;
@@ -62,12 +71,12 @@ StagePlan stage_plan(const BlockModel& model, const StageTable& table,
   std::vector<NamedSplit> gradients;
   std::vector<NamedSplit> weights;
   bool any_mode = false;
-  for (int l = question.first; l < question.end; ++l) {
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    const int l = first + static_cast<int>(i);
     stage.layers.push_back(model.chain.layers[l]);
-    const BlockProblem& problem = table.problem(l, question.first);
+    const BlockProblem& problem = table.problem(l, first);
     const BlockGraph& block = model.chain.classes[model.chain.class_of[l]];
-    const LayerWay& way =
-        table.way(l, question.first, answer.boundary, answer.ways[l - question.first]);
+    const LayerWay& way = ways[i];
     if (way.recompute) {
       stage.recompute.push_back(model.chain.layers[l]);
     }
@@ -94,13 +103,13 @@ StagePlan stage_plan(const BlockModel& model, const StageTable& table,
           gradients.push_back(named_split(graph.nodes[own_gradients[g]].name, own_splits, mesh));
         }
       }
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        const ValueId v = node.inputs[i];
+      for (std::size_t input = 0; input < node.inputs.size(); ++input) {
+        const ValueId v = node.inputs[input];
         if (graph.values[v].kind != ValueKind::parameter) {
           continue;
         }
         const std::vector<WeightMode> modes =
-            modes_on(mesh, pinned, static_cast<int>(i), menu.modes[way.choice[menu.variable]]);
+            modes_on(mesh, pinned, static_cast<int>(input), menu.modes[way.choice[menu.variable]]);
         NamedSplit weight{.node = graph.values[v].name, .split = {}};
         for (std::size_t a = 0; a < modes.size(); ++a) {
           if (modes[a] != WeightMode::replicate) {

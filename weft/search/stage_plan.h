@@ -10,6 +10,9 @@ namespace weft {
 [[nodiscard]] StagePlan stage_plan(const BlockModel& model, const StageTable& table,
                                    const StageQuestion& question, const StageAnswer& answer,
                                    const Mesh& mesh);
+/// The same for layers from `first` on whose ways are given.
+[[nodiscard]] StagePlan stage_plan(const BlockModel& model, const StageTable& table, int first,
+                                   const std::vector<LayerWay>& ways, const Mesh& mesh);
 
 /// A node's splits as a rule has them.
 [[nodiscard]] NamedSplit named_split(const std::string& node, const Splits& splits,

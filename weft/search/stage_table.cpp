@@ -6,11 +6,12 @@
 #include <limits>
 
 #include "weft/base/error.h"
+#include "weft/solver/way_chain.h"
 
 // For each class of layers a menu of ways: the block's problem solved at several prices of a byte,
 // with and without recomputation. A way has, of a micro-batch in a step of m of them,
 //
-//   time   t = f (1 + r) + b + w + kSeenBeside * beside + (kSeenSync * sync + step) / m
+//   time   t = f (1 + r) + b + w + kSeenBeside * beside + (seen sync + step) / m
 //   memory M = state + k (entered + (1 - r) saved),  k micro-batches in flight
 //
 // with f, b, w forward, backward and weight gradients, waiting included, and r = 1 if it is
@@ -18,15 +19,16 @@
 // are free of each other. A stage that has room for c bytes minimises sum t with sum M + working
 // <= c, working = the most that one layer needs while it runs:
 //
-//   at a price p every class takes the way with the least t + p M; the sums over layers are kept
-//   for a row of prices. The stage takes the lowest price at which it fits and, layer by layer, the
-//   ways of the price below as long as these fit: a mix of two.
+//   an estimate for cuts: at a price p every class takes the way with the least t + p M; the sums
+//   over layers are kept for a row of prices, and what lies between two of them is interpolated.
+//   The answer for a cut: the exact best mix of all ways (solver/way_chain.h).
 
 namespace weft {
 namespace {
 
 // Shares of collectives beside kernels that are not hidden: where nothing else is sent, where
-// kernels wait for collectives too and stand behind them, and of the reduction of gradients.
+// kernels wait for collectives too and stand behind them, and of the reduction of gradients where
+// nothing else is sent; where kernels wait, all of it is seen (plan_draft.cpp counts it so).
 constexpr double kSeenBeside = 0.15;
 constexpr double kSeenAmong = 0.6;
 constexpr double kSeenSync = 0.3;
@@ -45,11 +47,12 @@ double kept_bytes(const LayerWay& way) {
   return way.cost[kEntered] + (way.recompute ? 0 : way.cost[kSaved]);
 }
 
+}  // namespace
+
 double way_bytes(const LayerWay& way, int in_flight) {
   return way.cost[kState] + in_flight * kept_bytes(way);
 }
 
-// A boundary as it may lie for another type: whole where the type cannot be split like this.
 int boundary_value(const BlockProblem::Boundary& boundary, Placements wanted) {
   for (;;) {
     const auto found = std::ranges::find(boundary.lies, wanted);
@@ -74,12 +77,25 @@ int boundary_value(const BlockProblem::Boundary& boundary, Placements wanted) {
   }
 }
 
-}  // namespace
-
 double StageCost::micro_batch_s() const {
   const double kernels_s = forward_s + backward_s + weight_s;
   return wait_s > 0 ? kernels_s + kSeenAmong * beside_s
                     : std::max(kernels_s + kSeenBeside * beside_s, beside_s);
+}
+
+void add_way(const LayerWay& way, StageCost& cost) {
+  const double forward_s = way.cost[kForward] + way.cost[kForwardWait];
+  cost.forward_s += forward_s;
+  cost.backward_s +=
+      way.cost[kBackward] + way.cost[kBackwardWait] + (way.recompute ? forward_s : 0);
+  cost.weight_s += way.cost[kWeight];
+  cost.wait_s += way.cost[kForwardWait] * (way.recompute ? 2 : 1) + way.cost[kBackwardWait];
+  cost.beside_s += way.cost[kBeside];
+  cost.sync_s += way.cost[kSync];
+  cost.step_s += way.cost[kStep];
+  cost.state_bytes += way.cost[kState];
+  cost.kept_bytes += kept_bytes(way);
+  cost.working_bytes = std::max(cost.working_bytes, way.working_bytes);
 }
 
 StageTable::StageTable(BlockModel& model, BlockPlace place, int micro_batches)
@@ -215,7 +231,7 @@ std::vector<double> StageTable::weights(bool recompute, double price, double in_
   }
   const bool waits = static_cast<int>(place_.mesh.axes.size()) > place_.data_axes;
   weights[kBeside] = waits ? kSeenAmong : kSeenBeside;
-  weights[kSync] = kSeenSync / micro_batches_;
+  weights[kSync] = (waits ? 1 : kSeenSync) / micro_batches_;
   weights[kStep] = 1.0 / micro_batches_;
   weights[kState] = price;
   weights[kEntered] = price * in_flight;
@@ -449,54 +465,52 @@ double StageTable::seconds(const StageQuestion& question) {
   return best;
 }
 
-StageAnswer StageTable::mix(const StageQuestion& question, int boundary) {
+// The best mix of all ways of the menus. Layers alike may change places: those that keep the least
+// come first. Backward reaches them last, so that what they compute again comes when most of what
+// the others kept is gone.
+StageAnswer StageTable::mix(const StageQuestion& question, int boundary) const {
   const bool lent = is_lent(question.first);
-  const Sums& s = sums({boundary, question.in_flight, lent});
-  StageAnswer answer;
-  int price = 0;
-  const auto bytes = [&](int at) {
-    return s.bytes[at][question.end] - s.bytes[at][question.first] +
-           most_of(s.working[at], question.first, question.end);
-  };
-  while (price < kPrices && !(bytes(price) <= question.bytes)) {
-    ++price;
+  WayChain chain;
+  std::vector<int> blocks;  // by menu of the chain
+  for (int l = question.first; l < question.end; ++l) {
+    const int b = block_of(l, lent);
+    const auto known = std::ranges::find(blocks, b);
+    chain.menu_of.push_back(static_cast<int>(known - blocks.begin()));
+    if (known != blocks.end()) {
+      continue;
+    }
+    blocks.push_back(b);
+    chain.menus.emplace_back();
+    for (const LayerWay& way : blocks_[b].menus[boundary]) {
+      chain.menus.back().push_back({.seconds = way.seconds,
+                                    .bytes = way_bytes(way, question.in_flight),
+                                    .working_bytes = way.working_bytes});
+    }
   }
-  if (price == kPrices) {
+  StageAnswer answer;
+  answer.ways = fastest_ways(chain, question.bytes).ways;
+  if (answer.ways.empty()) {
     return answer;
   }
   answer.boundary = boundary;
-  double used = bytes(price);
-  double working = most_of(s.working[price], question.first, question.end);
-  for (int l = question.first; l < question.end; ++l) {
-    const int b = block_of(l, lent);
-    const std::vector<LayerWay>& menu = blocks_[b].menus[boundary];
-    int chosen = s.way[price][b];
-    if (price > 0) {
-      const LayerWay& fast = menu[s.way[price - 1][b]];
-      const double more = way_bytes(fast, question.in_flight) -
-                          way_bytes(menu[chosen], question.in_flight) +
-                          std::max(0.0, fast.working_bytes - working);
-      if (used + more <= question.bytes) {
-        used += more;
-        working = std::max(working, fast.working_bytes);
-        chosen = s.way[price - 1][b];
+  for (std::size_t m = 0; m < blocks.size(); ++m) {
+    const std::vector<ChainWay>& menu = chain.menus[m];
+    std::vector<int> own;
+    for (std::size_t i = 0; i < answer.ways.size(); ++i) {
+      if (chain.menu_of[i] == static_cast<int>(m)) {
+        own.push_back(answer.ways[i]);
       }
     }
-    answer.ways.push_back(chosen);
-    const LayerWay& way = menu[chosen];
-    StageCost& cost = answer.cost;
-    const double forward_s = way.cost[kForward] + way.cost[kForwardWait];
-    cost.forward_s += forward_s;
-    cost.backward_s +=
-        way.cost[kBackward] + way.cost[kBackwardWait] + (way.recompute ? forward_s : 0);
-    cost.weight_s += way.cost[kWeight];
-    cost.wait_s += way.cost[kForwardWait] * (way.recompute ? 2 : 1) + way.cost[kBackwardWait];
-    cost.beside_s += way.cost[kBeside];
-    cost.sync_s += way.cost[kSync];
-    cost.step_s += way.cost[kStep];
-    cost.state_bytes += way.cost[kState];
-    cost.kept_bytes += kept_bytes(way);
-    cost.working_bytes = std::max(cost.working_bytes, way.working_bytes);
+    std::ranges::sort(own, [&](int a, int b) {
+      return std::pair(menu[a].bytes, a) < std::pair(menu[b].bytes, b);
+    });
+    auto next = own.begin();
+    for (std::size_t i = 0; i < answer.ways.size(); ++i) {
+      if (chain.menu_of[i] == static_cast<int>(m)) {
+        answer.ways[i] = *next++;
+        add_way(blocks_[blocks[m]].menus[boundary][answer.ways[i]], answer.cost);
+      }
+    }
   }
   return answer;
 }
@@ -509,8 +523,9 @@ StageAnswer StageTable::stage(const StageQuestion& question) {
     if (answer.boundary < 0) {
       continue;
     }
-    const double total = answer.cost.micro_batch_s() +
-                         (kSeenSync * answer.cost.sync_s + answer.cost.step_s) / micro_batches_;
+    const double seen_sync_s = (answer.cost.wait_s > 0 ? 1 : kSeenSync) * answer.cost.sync_s;
+    const double total =
+        answer.cost.micro_batch_s() + (seen_sync_s + answer.cost.step_s) / micro_batches_;
     if (total < least) {
       least = total;
       best = std::move(answer);
@@ -525,6 +540,14 @@ const BlockProblem& StageTable::problem(int layer, int first) const {
 
 const LayerWay& StageTable::way(int layer, int first, int boundary, int number) const {
   return blocks_[block_of(layer, is_lent(first))].menus[boundary][number];
+}
+
+LayerWay StageTable::way_of(int layer, int first, std::vector<int> choice, bool recompute) const {
+  const Block& block = blocks_[block_of(layer, is_lent(first))];
+  ChoiceAnswer answer;
+  answer.cost = choice_cost(block.problem.choices, choice);
+  answer.choice = std::move(choice);
+  return make_way(block, answer, recompute);
 }
 
 }  // namespace weft

@@ -38,6 +38,13 @@ struct LayerWay {
   double seconds = 0;        // of a micro-batch, with its share of what happens once a step
 };
 
+/// Bytes that a layer holds with so many micro-batches in flight.
+[[nodiscard]] double way_bytes(const LayerWay& way, int in_flight);
+
+/// The value of a boundary's variable at which it lies like this; whole where its type cannot be
+/// split so.
+[[nodiscard]] int boundary_value(const BlockProblem::Boundary& boundary, Placements wanted);
+
 /// Seconds and bytes of the layers of a stage on one device.
 struct StageCost {
   double forward_s = 0;   // of a micro-batch, waiting for collectives included
@@ -53,6 +60,9 @@ struct StageCost {
   /// Of a micro-batch, if what runs beside kernels hides behind them as far as it can.
   [[nodiscard]] double micro_batch_s() const;
 };
+
+/// Adds what a layer costs.
+void add_way(const LayerWay& way, StageCost& cost);
 
 /// What a stage is asked for.
 struct StageQuestion {
@@ -95,6 +105,13 @@ class StageTable {
   /// The problem that the ways of a layer in a stage are answers to.
   [[nodiscard]] const BlockProblem& problem(int layer, int first) const;
   [[nodiscard]] const LayerWay& way(int layer, int first, int boundary, int number) const;
+  /// The way that a choice of that problem's values is.
+  [[nodiscard]] LayerWay way_of(int layer, int first, std::vector<int> choice,
+                                bool recompute) const;
+  /// Weights of the kinds of cost in `LayerWay::seconds`.
+  [[nodiscard]] std::vector<double> time_weights(bool recompute) const {
+    return weights(recompute, 0, 0);
+  }
 
  private:
   struct Block {  // a class of layers, with shared parameters lent to it or its own
@@ -128,7 +145,7 @@ class StageTable {
   const Sums& sums(const SumsKey& key);
   [[nodiscard]] LayerWay make_way(const Block& block, const ChoiceAnswer& answer,
                                   bool recompute) const;
-  [[nodiscard]] StageAnswer mix(const StageQuestion& question, int boundary);
+  [[nodiscard]] StageAnswer mix(const StageQuestion& question, int boundary) const;
 
   BlockModel& model_;
   BlockPlace place_;

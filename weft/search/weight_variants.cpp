@@ -1,0 +1,88 @@
+#include "weft/search/weight_variants.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "weft/search/evaluate.h"
+
+// How much of the collectives of weights hides behind kernels depends on what else is sent, and the
+// tables only know shares of it. Whether gradients are better reduced at the end, or each beside
+// the next layer's kernels, is for the simulator to say: so it is asked for plans near the best.
+
+namespace weft {
+namespace {
+
+constexpr double kMargin = 0.2;
+constexpr double kLoweringWork = 45;  // as in search.cpp
+
+Plan with_mode(Plan plan, WeightMode mode, bool along_tp) {
+  for (StagePlan& stage : plan.stages) {
+    stage.weights.clear();
+    WeightRule rule{.parameters = "*", .modes = {}};
+    for (const Axis& axis : stage.mesh.axes) {
+      if (mode != WeightMode::replicate && (along_tp || axis.name != "tp")) {
+        rule.modes[axis.name] = mode;
+      }
+    }
+    if (!rule.modes.empty()) {
+      stage.weights.push_back(std::move(rule));
+    }
+  }
+  return plan;
+}
+
+// One plan of each kind: the variants of two that differ in their weights alone are the same.
+std::array<std::size_t, 4> shape_of(const Plan& plan) {
+  const Mesh& mesh = plan.stages.front().mesh;
+  return {mesh.devices.size(), mesh.axes.empty() ? 1 : static_cast<std::size_t>(mesh.axes[0].size),
+          plan.stages.size(), plan.micro_batches.size()};
+}
+
+}  // namespace
+
+std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
+                                       const Graph& training, const OpTable& ops,
+                                       const CostModel& cost, const WeightVariants& how) {
+  std::vector<const Candidate*> order;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.fits) {
+      order.push_back(&candidate);
+    }
+  }
+  std::ranges::stable_sort(order, {}, [](const Candidate* c) { return c->step_s; });
+  std::vector<Candidate> result;
+  std::set<std::array<std::size_t, 4>> seen;
+  double work = 0;
+  for (const Candidate* from : order) {
+    if (from->step_s * (1 - kMargin) > order.front()->step_s ||
+        static_cast<int>(seen.size()) == how.plans) {
+      break;
+    }
+    if (!seen.insert(shape_of(from->plan)).second) {
+      continue;
+    }
+    std::vector<Plan> plans = {from->plan};
+    for (const WeightMode mode : how.modes) {
+      for (const bool along_tp : {false, true}) {
+        Plan plan = with_mode(from->plan, mode, along_tp);
+        if ((along_tp && !how.along_tp) || work > how.work ||
+            std::ranges::find(plans, plan) != plans.end()) {
+          continue;
+        }
+        work += static_cast<double>(training.nodes.size()) *
+                (kLoweringWork + static_cast<double>(plan.micro_batches.size()));
+        std::optional<Candidate> judged = evaluate_if_it_ends(plan, training, ops, cost);
+        if (judged) {
+          judged->name = from->name;
+          judged->recipe = from->recipe;
+          result.push_back(std::move(*judged));
+        }
+        plans.push_back(std::move(plan));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace weft

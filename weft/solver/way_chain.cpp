@@ -1,0 +1,315 @@
+// min  sum_l seconds(w_l)   subject to   sum_l bytes(w_l) + max_l working(w_l) <= M
+//
+// over ways w_l of which each begins at the boundary at which the one before it ends.
+//
+// 1. The largest working memory W is tried for every value that a way has: then only ways of at
+//    most W count, and sum bytes <= M - W is left.
+// 2. Prices. With a price p for a byte the limit goes away, and one pass from the back gives
+//      back_p(l, q) = least  sum seconds + p bytes  of layers l..., if the boundary before l lies
+//      as q.
+//    back_p(0, any) - p (M - W) is a lower bound for every p. The best p is found by stepping from
+//    one corner of the convex hull of (bytes, seconds) to a better one; the best path that fits is
+//    the first answer.
+// 3. Labels. From the front, (bytes, seconds) of all partial chains that end at boundary q. One
+//    that another of the same end beats is dropped, and so is one that leads to nothing below a
+//    limit: seconds + p bytes + back_p(rest) - p (M - W) > limit. An answer up to the limit is the
+//    optimum. The limit starts near the bound and moves towards the best answer.
+
+#include "weft/solver/way_chain.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+namespace weft {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kRounding = 1e-12;  // of the seconds: what sums of doubles may be wrong by
+// Labels multiply with the distance from the bound that is allowed: it starts small.
+constexpr double kFirstRadius = 64;
+constexpr double kRadiusGrowth = 2;
+
+struct Path {
+  double seconds = kNever;
+  double bytes = 0;
+  std::vector<int> ways;
+};
+
+struct Label {
+  double bytes = 0;
+  double seconds = 0;
+  int way = -1;
+  int previous = -1;  // index of a label
+};
+
+// The chain with ways of little working memory. Boundaries are counted from 0, the last one is
+// "any".
+class Chain {
+ public:
+  Chain(const WayChain& chain, double most_working) : chain_(chain) {
+    int states = 0;
+    for (const std::vector<ChainWay>& menu : chain.menus) {
+      for (const ChainWay& way : menu) {
+        states = std::max({states, way.in + 1, way.out + 1});
+      }
+    }
+    any_ = states;
+    for (const std::vector<ChainWay>& menu : chain.menus) {
+      usable_.emplace_back();
+      for (std::size_t w = 0; w < menu.size(); ++w) {
+        if (menu[w].working_bytes <= most_working && !is_beaten(menu, w, most_working)) {
+          usable_.back().push_back(static_cast<int>(w));
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] int layers() const { return static_cast<int>(chain_.menu_of.size()); }
+  [[nodiscard]] int states() const { return any_ + 1; }
+  [[nodiscard]] int any() const { return any_; }
+  [[nodiscard]] const std::vector<int>& usable(int layer) const {
+    return usable_[chain_.menu_of[layer]];
+  }
+  [[nodiscard]] const ChainWay& way(int layer, int number) const {
+    return chain_.menus[chain_.menu_of[layer]][number];
+  }
+  [[nodiscard]] int out(const ChainWay& way) const { return way.out < 0 ? any_ : way.out; }
+  [[nodiscard]] bool meets(int state, const ChainWay& way) const {
+    return state == any_ || way.in < 0 || way.in == state;
+  }
+
+ private:
+  // Another way of the same ends needs no more of anything; of equal ones the first stays.
+  static bool is_beaten(const std::vector<ChainWay>& menu, std::size_t w, double most_working) {
+    for (std::size_t o = 0; o < menu.size(); ++o) {
+      const ChainWay& a = menu[o];
+      const ChainWay& b = menu[w];
+      const bool equal = a.seconds == b.seconds && a.bytes == b.bytes;
+      if (o != w && a.in == b.in && a.out == b.out && a.working_bytes <= most_working &&
+          a.seconds <= b.seconds && a.bytes <= b.bytes && (!equal || o < w)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const WayChain& chain_;
+  std::vector<std::vector<int>> usable_;  // by menu
+  int any_ = 0;
+};
+
+// back_p of the head comment: [layer][boundary], with a weight for seconds too.
+using Back = std::vector<std::vector<double>>;
+
+Back from_back(const Chain& chain, double second_weight, double price) {
+  Back back(chain.layers() + 1, std::vector<double>(chain.states(), 0));
+  for (int l = chain.layers(); l-- > 0;) {
+    std::ranges::fill(back[l], kNever);
+    for (const int w : chain.usable(l)) {
+      const ChainWay& way = chain.way(l, w);
+      const double total =
+          second_weight * way.seconds + price * way.bytes + back[l + 1][chain.out(way)];
+      for (int q = 0; q < chain.states(); ++q) {
+        if (chain.meets(q, way)) {
+          back[l][q] = std::min(back[l][q], total);
+        }
+      }
+    }
+  }
+  return back;
+}
+
+// A path that attains the least price; ties go to the first way.
+Path cheapest_path(const Chain& chain, double second_weight, double price, const Back& back) {
+  Path path{.seconds = 0, .bytes = 0, .ways = {}};
+  int state = chain.any();
+  for (int l = 0; l < chain.layers(); ++l) {
+    int best = -1;
+    double least = kNever;
+    for (const int w : chain.usable(l)) {
+      const ChainWay& way = chain.way(l, w);
+      const double total =
+          second_weight * way.seconds + price * way.bytes + back[l + 1][chain.out(way)];
+      if (chain.meets(state, way) && total < least) {
+        least = total;
+        best = w;
+      }
+    }
+    if (best < 0) {
+      return {};
+    }
+    const ChainWay& way = chain.way(l, best);
+    path.seconds += way.seconds;
+    path.bytes += way.bytes;
+    path.ways.push_back(best);
+    state = chain.out(way);
+  }
+  return path;
+}
+
+struct Priced {
+  double price = 0;
+  double bound = kNever;
+  Back back;
+  Path best;  // that fits
+};
+
+// Steps along the hull between a path that is too large and one that fits.
+Priced best_price(const Chain& chain, double bytes) {
+  Priced result;
+  result.back = from_back(chain, 1, 0);
+  Path large = cheapest_path(chain, 1, 0, result.back);
+  result.bound = large.seconds;
+  if (large.bytes <= bytes) {
+    result.best = std::move(large);
+    return result;
+  }
+  Path small = cheapest_path(chain, 0, 1, from_back(chain, 0, 1));
+  if (small.bytes > bytes || small.ways.empty()) {
+    result.bound = kNever;
+    return result;
+  }
+  result.best = small;
+  while (large.bytes > small.bytes && small.seconds > large.seconds) {
+    result.price = (small.seconds - large.seconds) / (large.bytes - small.bytes);
+    result.back = from_back(chain, 1, result.price);
+    Path path = cheapest_path(chain, 1, result.price, result.back);
+    const double least = path.seconds + result.price * path.bytes;
+    result.bound = least - result.price * bytes;
+    const double on_edge = small.seconds + result.price * small.bytes;
+    if (least >= on_edge * (1 - kRounding)) {
+      break;
+    }
+    Path& side = path.bytes <= bytes ? small : large;
+    side = std::move(path);
+    if (small.seconds < result.best.seconds) {
+      result.best = small;
+    }
+  }
+  return result;
+}
+
+// Keeps the labels that no other beats, ascending in bytes.
+void drop_beaten(std::vector<Label>& labels) {
+  std::ranges::stable_sort(labels, [](const Label& a, const Label& b) {
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.seconds < b.seconds;
+  });
+  double least = kNever;
+  std::erase_if(labels, [&](const Label& label) {
+    const bool beaten = label.seconds >= least;
+    least = std::min(least, label.seconds);
+    return beaten;
+  });
+}
+
+Path path_to(const std::vector<Label>& labels, const Label& last) {
+  Path path{.seconds = last.seconds, .bytes = last.bytes, .ways = {}};
+  for (const Label* label = &last; label->previous >= 0; label = &labels[label->previous]) {
+    path.ways.push_back(label->way);
+  }
+  std::ranges::reverse(path.ways);
+  return path;
+}
+
+// Replaces `best` by the fastest path of up to `limit` seconds, if there is one that is faster.
+void search_below(const Chain& chain, const Priced& priced, double bytes, double limit,
+                  const Back& lightest, Path& best) {
+  const double priced_limit = limit * (1 + kRounding) + priced.price * bytes;
+  std::vector<Label> labels = {Label{}};
+  std::vector<std::vector<int>> ends(chain.states());  // labels by boundary
+  ends[chain.any()] = {0};
+  for (int l = 0; l < chain.layers(); ++l) {
+    std::vector<std::vector<Label>> next(chain.states());
+    for (int q = 0; q < chain.states(); ++q) {
+      for (const int from : ends[q]) {
+        for (const int w : chain.usable(l)) {
+          const ChainWay& way = chain.way(l, w);
+          const Label label{.bytes = labels[from].bytes + way.bytes,
+                            .seconds = labels[from].seconds + way.seconds,
+                            .way = w,
+                            .previous = from};
+          const int to = chain.out(way);
+          if (chain.meets(q, way) && label.bytes + lightest[l + 1][to] <= bytes * (1 + kRounding) &&
+              label.seconds + priced.price * label.bytes + priced.back[l + 1][to] <= priced_limit) {
+            next[to].push_back(label);
+          }
+        }
+      }
+    }
+    for (int q = 0; q < chain.states(); ++q) {
+      drop_beaten(next[q]);
+      ends[q].clear();
+      for (const Label& label : next[q]) {
+        ends[q].push_back(static_cast<int>(labels.size()));
+        labels.push_back(label);
+      }
+    }
+  }
+  for (const std::vector<int>& end : ends) {
+    for (const int i : end) {
+      if (labels[i].bytes <= bytes && labels[i].seconds < best.seconds) {
+        best = path_to(labels, labels[i]);
+      }
+    }
+  }
+}
+
+// Step 2 and 3 for one W; whatever is no faster than `known_s` need not be found.
+Path fastest_path(const Chain& chain, double bytes, double known_s) {
+  const Priced priced = best_price(chain, bytes);
+  Path best = priced.best;
+  if (priced.price == 0 || priced.bound >= known_s) {
+    return best;  // the fastest of all, or none that counts
+  }
+  const Back lightest = from_back(chain, 0, 1);
+  const double gap = best.seconds - priced.bound;
+  for (double radius = gap / kFirstRadius; best.seconds > priced.bound + radius / kRadiusGrowth;
+       radius *= kRadiusGrowth) {
+    search_below(chain, priced, bytes, std::min(priced.bound + radius, best.seconds), lightest,
+                 best);
+  }
+  return best;
+}
+
+}  // namespace
+
+ChainWay sum_of_ways(const WayChain& chain, const std::vector<int>& ways) {
+  ChainWay sum;
+  for (std::size_t l = 0; l < ways.size(); ++l) {
+    const ChainWay& way = chain.menus[chain.menu_of[l]][ways[l]];
+    sum.seconds += way.seconds;
+    sum.bytes += way.bytes;
+    sum.working_bytes = std::max(sum.working_bytes, way.working_bytes);
+  }
+  return sum;
+}
+
+WayChainAnswer fastest_ways(const WayChain& chain, double bytes) {
+  std::set<double, std::greater<>> working;  // the largest first: it often fits, and none is faster
+  for (const int menu : chain.menu_of) {
+    for (const ChainWay& way : chain.menus[menu]) {
+      working.insert(way.working_bytes);
+    }
+  }
+  WayChainAnswer answer;
+  double least_s = 0;  // of ways of at most this working memory
+  for (const double most : working) {
+    if (most > bytes || least_s >= answer.seconds) {
+      continue;
+    }
+    const Chain own(chain, most);
+    const Back back = from_back(own, 1, 0);
+    least_s = back[0][own.any()];
+    if (least_s >= answer.seconds) {
+      continue;
+    }
+    const Path path = fastest_path(own, bytes - most, answer.seconds);
+    if (path.seconds < answer.seconds) {
+      answer = {.seconds = path.seconds, .ways = path.ways};
+    }
+  }
+  return answer;
+}
+
+}  // namespace weft
