@@ -9,8 +9,9 @@
 // time that kernels too small to be fast lose) and its share of the work at the best rate of its
 // class of ops. With measured tables the fixed time is 0.
 //
-// Gradient nodes follow their forward node, on the same devices and for the same micro-batches:
-// they are cut into as many parts, or run whole on every device. So they are a group with it.
+// Gradient nodes run on the devices of their forward node and for the same micro-batches, so they
+// belong to its layer. They need not be cut as it is (plans have rules for them), so each node is a
+// group of its own.
 //
 // A parameter costs kernels too. A gradient that is summed in another dtype is read and written by
 // each of the n devices of its mesh for each of the m micro-batches. Otherwise the first one may be
@@ -178,7 +179,7 @@ PartProblem part_problem(const Graph& training, const std::vector<NodeLines>& li
     const Node& node = training.nodes[n];
     const NodeId forward = node.forward >= 0 ? node.forward : static_cast<NodeId>(n);
     PartNode part = timed_node(lines[n], weights, cluster);
-    part.group = forward;
+    part.group = static_cast<NodeId>(n);
     if (is_sum(node)) {
       part.layer = is_copied(training, node) ? layer_of_term(training, node, problem) : -1;
     } else if (node.role != Role::update) {
