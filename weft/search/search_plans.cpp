@@ -23,7 +23,8 @@
 //   3. the simulator judges the best of them (judge_drafts.h).
 //   4. for the best numbers of micro-batches, meshes of different shapes (unequal_meshes.h); for
 //      the best pipelines, several stages on each mesh; for the best shapes, tp as two axes. The
-//      best of these are judged too, behind the others: so they keep no plan from being looked at.
+//      best of each kind are judged too, behind the others: so they keep no plan from being looked
+//      at.
 
 namespace weft {
 namespace {
@@ -33,12 +34,17 @@ constexpr double kBoundMargin = 0.05;
 constexpr double kHope = 1.3;  // budgets for drafts that do not fit into one
 constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
 constexpr int kMostSimulated = 24;
-constexpr int kMostFurther = 8;        // of those with unequal meshes, chunks or a third axis
-constexpr double kFurtherWork = 0.25;  // what they take of the work that a search may have
+constexpr int kMostUnequal = 3;
+constexpr int kMostChunked = 6;
+// Of the work that a search may have: for each kind of further drafts.
+constexpr double kChunkedWork = 0.2;
+constexpr double kUnequalWork = 0.1;
+constexpr double kAxisWork = 0.4;
 constexpr int kFull = 50;  // micro-batches for each further mesh: the ends of a pipeline are short
 constexpr double kFarPipeline = 1.2;  // times the best: pipelines for which chunks are tried
 constexpr double kFarShape = 1.1;     // same: shapes for which a third axis is tried
 constexpr int kMostShapes = 3;
+constexpr std::size_t kManyDevices = 256;  // tables of three axes take long
 
 bool has_several_stages(const std::string& schedule) {
   return schedule == "interleaved" || schedule == "zb-v";
@@ -79,12 +85,14 @@ class PlanSearch {
         result_);
     judge.run(drafts_, kMostSimulated, 1);
     report(0.8);
-    std::vector<Draft> further = unequal_meshes();
-    const std::vector<Draft> unequal = further;
-    add_chunks(drafts_, further);
-    add_chunks(unequal, further);
-    add_axis(further);
-    judge.run(further, kMostFurther, kFurtherWork);
+    std::vector<Draft> unequal = unequal_meshes();
+    std::vector<Draft> chunked;
+    add_chunks(drafts_, chunked);
+    add_chunks(unequal, chunked);
+    std::vector<Draft> with_axis = further_axis();
+    judge.run(chunked, kMostChunked, kChunkedWork);
+    judge.run(unequal, kMostUnequal, kUnequalWork);
+    judge.run(with_axis, kMostShapes, kAxisWork);
     if (result_.candidates.empty() && !limits_.pins.empty()) {
       judge_leanest(judge);
     }
@@ -185,7 +193,7 @@ class PlanSearch {
   }
 
   // Several stages on each mesh, for pipelines whose estimate is among the best.
-  void add_chunks(const std::vector<Draft>& usual_drafts, std::vector<Draft>& further) {
+  void add_chunks(const std::vector<Draft>& usual_drafts, std::vector<Draft>& chunked) {
     for (const Draft& usual : usual_drafts) {
       const Configuration& c = usual.configuration;
       if (usual.step_s == kNever || usual.step_s > kFarPipeline * drafts_[0].step_s) {
@@ -206,7 +214,7 @@ class PlanSearch {
         if (wanted && fills &&
             draft.configuration.stages() <= static_cast<int>(model_.chain.layers.size())) {
           cut(draft);
-          further.push_back(std::move(draft));
+          chunked.push_back(std::move(draft));
         }
       }
     }
@@ -214,14 +222,16 @@ class PlanSearch {
 
   // tp as two axes, for shapes whose estimate is among the best: nodes may be split along one of
   // them only, or otherwise along each.
-  void add_axis(std::vector<Draft>& further) {
-    int tried = 0;
+  std::vector<Draft> further_axis() {
+    std::vector<Draft> result;
+    const bool may = limits_.tp == 0 && !has_several_stages(limits_.schedule) &&
+                     task_.cluster.devices.size() <= kManyDevices;
     for (const Draft& usual : drafts_) {
       const Configuration& c = usual.configuration;
       const MeshShape shape = c.meshes[0].shape;
       const bool near = usual.step_s <= kFarShape * drafts_[0].step_s;
-      if (usual.step_s == kNever || !near || tried >= kMostShapes || limits_.tp > 0) {
-        return;
+      if (usual.step_s == kNever || !near || std::ssize(result) >= kMostShapes || !may) {
+        break;
       }
       for (const int outer : divisors(shape.tp)) {
         if (outer == 1 || outer == shape.tp) {
@@ -236,10 +246,10 @@ class PlanSearch {
         draft.tables.assign(c.meshes.size(),
                             &tables_.at(draft.configuration.meshes[0].shape, c.micro_batches));
         cut(draft);
-        further.push_back(std::move(draft));
-        ++tried;
+        result.push_back(std::move(draft));
       }
     }
+    return result;
   }
 
   void sort_drafts() {
