@@ -175,6 +175,10 @@ TEST(PinSearch, SaysWhenNothingIsAsPinned) {
   const Job job("1x4xA100-80GB");
   const SearchResult none = job.search({{.layers = {"h.0"}, .axes = {{"tp", 5}}}});
   EXPECT_FALSE(none.best || none.nearest);
+  // What enters a layer is no partial sum that could pass through its residuals.
+  const SearchResult sums = job.search(
+      {{.layers = {"h.0"}, .nodes = {{.nodes = "*/residual", .split = {{"tp", "+0"}}}}}});
+  EXPECT_FALSE(sums.best || sums.nearest);
   // With every weight whole on one device there is a plan, but not in this little memory.
   const Job small("1x4xA100-80GB", std::int64_t{20} << 20);
   const SearchResult lean = small.search({{.layers = {"*"},
@@ -215,7 +219,7 @@ TEST(CheckPins, NamesWhatThereIs) {
   EXPECT_TRUE(has(mistake(job, pin("h.0", {{.nodes = "h.0/attn/z", .split = {}}})),
                   "matches 'h.0/attn/z'; layer h.0 has h.0/ln_1, h.0/attn/q"));
   EXPECT_TRUE(has(mistake(job, pin("h.0", {{.nodes = "*/attn/q", .split = {{"mp", "n"}}}})),
-                  "no axis 'mp'; there are dp, ep, cp, tp"));
+                  "no axis 'mp'; there are dp, tp"));
   LayerPin gradients = pin("h.0", {});
   gradients.gradients = std::vector<NodeRule>{{.nodes = "*/mlp/up", .split = {}}};
   EXPECT_TRUE(has(mistake(job, gradients), "no gradient node of the model matches '*/mlp/up'"));

@@ -151,7 +151,12 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
   }
   following.questions.assign(c.stages(), {.bytes = how_.budget_bytes / c.chunks});
   how_.drafting.cut(following);
+  // It is measured against its like before that got an order of its own.
+  const double best_s = best_s_;
+  const Candidate& like = result_.candidates[first];
+  best_s_ = like.fits ? like.step_s : best_s_;
   judge(following);
+  best_s_ = std::min(best_s_, best_s);
 }
 
 // Orders of the micro-batches: with weights apart and all the room there is, or that of 1F1B, and

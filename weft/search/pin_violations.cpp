@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kAxes[] = {"dp", "ep", "cp", "tp"};  // that plans of weft have
+constexpr std::string_view kAxes[] = {"dp", "tp"};  // that are searched
 
 bool is_pattern(const std::string& name) {
   return name.find_first_of("/*") != std::string::npos;

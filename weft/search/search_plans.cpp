@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "weft/base/divisors.h"
 #include "weft/base/error.h"
@@ -136,13 +137,19 @@ class PlanSearch {
   }
 
   // Whether its meshes, which are alike, have what pinned layers need.
-  bool keeps_pins(const Configuration& c) const {
-    const std::string why_not =
-        why_not_on(mesh_at(c.meshes[0]), limits_.pins, model_.training, model_.ops);
-    if (!why_not.empty()) {
-      note_("{}: {}", configuration_name(c), why_not);
+  bool keeps_pins(const Configuration& c) {
+    const auto [known, fresh] = why_not_pinned_.try_emplace(c.meshes[0].shape);
+    if (fresh) {
+      known->second = why_not_on(mesh_at(c.meshes[0]), limits_.pins, model_.training, model_.ops);
+      if (known->second.empty() &&
+          tables_.at(c.meshes[0].shape, c.micro_batches).least_s() == kNever) {
+        known->second = "no way to run the layers as they are pinned";
+      }
     }
-    return why_not.empty();
+    if (!known->second.empty()) {
+      note_("{}: {}", configuration_name(c), known->second);
+    }
+    return known->second.empty();
   }
 
   // Nothing fits, and recipes hardly have what is pinned: the plan that needs the least memory says
@@ -272,6 +279,7 @@ class PlanSearch {
   PlanSearchResult result_;
   SearchNotes note_;
   double budget_;
+  std::map<MeshShape, std::string> why_not_pinned_;  // empty: layers can be as they are pinned
   std::vector<Draft> drafts_;
 };
 
