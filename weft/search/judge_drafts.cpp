@@ -12,6 +12,7 @@
 #include "weft/search/judge_drafts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "weft/search/evaluate.h"
 
@@ -58,12 +59,16 @@ bool same(const std::vector<StageAnswer>& answers, const std::vector<StageQuesti
 }  // namespace
 
 // The estimates of a shape may all be wrong in the same way (links that the tables do not know):
-// what the simulator says of one corrects the others, also those with more stages on each mesh.
+// what the simulator says of one corrects the others, also those with more stages on each mesh or
+// with tp as two axes.
 double DraftJudge::wrong_by(Configuration c) const {
   auto known = wrong_by_.find(meshes_name(c));
   if (known == wrong_by_.end()) {
     c.chunks = 1;
     c.folded = false;
+    for (PipelineMesh& mesh : c.meshes) {
+      mesh.shape.tp *= std::exchange(mesh.shape.tp2, 1);
+    }
     known = wrong_by_.find(meshes_name(c));
   }
   return known == wrong_by_.end() ? 1 : known->second;

@@ -24,8 +24,10 @@ constexpr int kMostUnits = 32;
 constexpr int kSmallSizes = 12;  // units: all sizes up to this are tried
 constexpr int kMostStages = 16;
 constexpr double kMostTimes = 4e6;  // of stages that a cut may ask for
-constexpr int kCounts = 3;          // of micro-batches that are tried
-constexpr double kFar = 1.2;        // times the best estimate: what other orders may save
+constexpr int kCounts = 3;          // of micro-batches that are tried,
+constexpr int kFewCounts = 1;       // or with many devices
+constexpr std::size_t kManyDevices = 256;
+constexpr double kFar = 1.2;  // times the best estimate: what other orders may save
 constexpr double kPrecision = 0.005;
 constexpr double kHope = 1.3;  // as in search_plans.cpp
 
@@ -209,14 +211,14 @@ class UnequalMeshes {
   std::map<std::pair<int, int>, double> sends_;  // by size and class of the layer behind it
 };
 
-// Those of the best pipelines, and of the best plan.
-std::vector<int> micro_batch_counts(const std::vector<Draft>& equal) {
+// Those of the best pipelines.
+std::vector<int> micro_batch_counts(const std::vector<Draft>& equal, int most) {
   std::vector<int> counts;
   for (const Draft& draft : equal) {
     const Configuration& c = draft.configuration;
     const bool known = std::ranges::find(counts, c.micro_batches) != counts.end();
     if (c.meshes.size() > 1 && c.micro_batches > 1 && !known &&
-        static_cast<int>(counts.size()) < kCounts && draft.step_s < kNever &&
+        static_cast<int>(counts.size()) < most && draft.step_s < kNever &&
         draft.step_s <= kFar * equal.front().step_s) {
       counts.push_back(c.micro_batches);
     }
@@ -268,7 +270,8 @@ std::vector<Draft> unequal_drafts(const UnequalSearch& search, MeshTables& table
     return drafts;
   }
   const double best_s = equal.empty() ? kNever : equal.front().step_s;
-  for (const int count : micro_batch_counts(equal)) {
+  const int most = search.task.cluster.devices.size() > kManyDevices ? kFewCounts : kCounts;
+  for (const int count : micro_batch_counts(equal, most)) {
     std::optional<Draft> draft = UnequalMeshes(search, tables, count).run(best_s, note);
     const bool known = draft && std::ranges::any_of(equal, [&](const Draft& other) {
                          return other.configuration == draft->configuration;
