@@ -275,7 +275,7 @@ TEST(PlanSearch, DoesWhatTheUserFixesAndForbids) {
 
 // Values that cost little are made again where memory is short, and kept where there is room.
 TEST(PlanSearch, KeepsWhatThereIsRoomFor) {
-  const Problem roomy = problem(kSmallGpt, "4xT4", 16, std::int64_t{8} << 30);
+  const Problem roomy = problem(kSmallGpt, "1xT4", 16, std::int64_t{8} << 30);
   const SearchResult found = search_all(roomy.task, roomy.training, roomy.ops, {}, {});
   ASSERT_TRUE(found.best.has_value());
   EXPECT_FALSE(found.best->plan.repeat_values);
@@ -286,7 +286,7 @@ TEST(PlanSearch, KeepsWhatThereIsRoomFor) {
   // Room for that plan, but not for what it keeps.
   const std::int64_t least = std::ranges::max(repeats.peak_memory_bytes);
   ASSERT_GT(std::ranges::max(found.best->peak_memory_bytes), least);
-  const Problem tight = problem(kSmallGpt, "4xT4", 16, least);
+  const Problem tight = problem(kSmallGpt, "1xT4", 16, least);
   const SearchResult short_of_memory = search_all(tight.task, tight.training, tight.ops, {}, {});
   ASSERT_TRUE(short_of_memory.best.has_value());
   EXPECT_TRUE(short_of_memory.best->fits);
