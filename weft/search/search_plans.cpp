@@ -36,7 +36,7 @@ constexpr double kBoundMargin = 0.05;
 constexpr double kEnoughWork = 1e7;  // as in search.cpp
 // So many drafts are simulated whatever their estimates, as long as it takes little work.
 constexpr int kFewest = 8;
-constexpr double kLittleWork = 5e5;
+constexpr double kLittleWork = 1e6;
 constexpr double kLoweringWork = 45;
 constexpr int kMostSimulated = 24;
 constexpr int kCorrections = 4;
