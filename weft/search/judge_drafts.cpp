@@ -25,11 +25,11 @@ constexpr double kEnoughWork = 1e7;  // as in search.cpp
 constexpr double kLoweringWork = 45;
 // So many drafts are simulated whatever their estimates, as long as it takes little work.
 constexpr int kFewest = 8;
-constexpr double kLittleWork = 5e5;
+constexpr double kLittleWork = 1e6;
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
-constexpr double kOrderGain = 0.06;  // what another order may save
+constexpr double kOrderGain = 0.12;  // what another order may save
 constexpr double kWorthwhile = 0.003;
 constexpr double kBinds = 0.9;    // a stage that uses so much of what it is given would use more
 constexpr double kRoomy = 0.97;   // a stage that uses less of its budget may be given more

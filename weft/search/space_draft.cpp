@@ -133,8 +133,8 @@ std::vector<Candidate> judge_space(const std::string& name, const Task& task,
   double work = 0;
   int judged_drafts = 0;
   for (SpaceDraft& draft : drafts) {
-    const bool hopeless = draft.step_s * (1 - kMargin) > best_s &&
-                          (judged_drafts >= kFewest || work > kLittleWork);
+    const bool hopeless =
+        draft.step_s * (1 - kMargin) > best_s && (judged_drafts >= kFewest || work > kLittleWork);
     if (hopeless || draft.step_s == kNever || work > kEnoughWork || judged_drafts >= kMostJudged) {
       break;
     }

@@ -39,11 +39,8 @@ std::array<std::size_t, 4> shape_of(const Plan& plan) {
           plan.stages.size(), plan.micro_batches.size()};
 }
 
-}  // namespace
-
-std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
-                                       const Graph& training, const OpTable& ops,
-                                       const CostModel& cost, const WeightVariants& how) {
+// The fastest that fits of each shape, within the margin.
+std::vector<const Candidate*> leading_shapes(const std::vector<Candidate>& candidates, int most) {
   std::vector<const Candidate*> order;
   for (const Candidate& candidate : candidates) {
     if (candidate.fits) {
@@ -51,20 +48,32 @@ std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
     }
   }
   std::ranges::stable_sort(order, {}, [](const Candidate* c) { return c->step_s; });
-  std::vector<Candidate> result;
+  std::vector<const Candidate*> leading;
   std::set<std::array<std::size_t, 4>> seen;
+  for (const Candidate* candidate : order) {
+    if (candidate->step_s * (1 - kMargin) <= order.front()->step_s &&
+        static_cast<int>(leading.size()) < most && seen.insert(shape_of(candidate->plan)).second) {
+      leading.push_back(candidate);
+    }
+  }
+  return leading;
+}
+
+}  // namespace
+
+std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
+                                       const Graph& training, const OpTable& ops,
+                                       const CostModel& cost, const WeightVariants& how) {
+  const std::vector<const Candidate*> leading = leading_shapes(candidates, how.plans);
+  std::vector<Plan> plans;
+  for (const Candidate* from : leading) {
+    plans.push_back(from->plan);
+  }
+  std::vector<Candidate> result;
   double work = 0;
-  for (const Candidate* from : order) {
-    if (from->step_s * (1 - kMargin) > order.front()->step_s ||
-        static_cast<int>(seen.size()) == how.plans) {
-      break;
-    }
-    if (!seen.insert(shape_of(from->plan)).second) {
-      continue;
-    }
-    std::vector<Plan> plans = {from->plan};
-    for (const WeightMode mode : how.modes) {
-      for (const bool along_tp : {false, true}) {
+  for (const WeightMode mode : how.modes) {
+    for (const bool along_tp : {false, true}) {
+      for (const Candidate* from : leading) {
         Plan plan = with_mode(from->plan, mode, along_tp);
         if ((along_tp && !how.along_tp) || work > how.work ||
             std::ranges::find(plans, plan) != plans.end()) {

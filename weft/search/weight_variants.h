@@ -7,11 +7,12 @@
 namespace weft {
 
 struct WeightVariants {
-  std::vector<WeightMode> modes = {WeightMode::replicate, WeightMode::zero1, WeightMode::zero2,
-                                   WeightMode::zero3};
+  /// In the order in which they are tried: those that hide best come first.
+  std::vector<WeightMode> modes = {WeightMode::zero2, WeightMode::zero3, WeightMode::zero1,
+                                   WeightMode::replicate};
   bool along_tp = true;  // besides plans that keep states whole along tp
   int plans = 4;         // of which the variants are tried
-  double work = 1e6;     // as in search.cpp
+  double work = 2e6;     // as in search.cpp
 };
 
 /// Of the fastest of these candidates that fit, those within a margin: the same plans with all
