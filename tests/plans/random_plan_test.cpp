@@ -12,6 +12,8 @@
 namespace weft {
 namespace {
 
+using random_plans::add_gradient_rules;
+using random_plans::Random;
 using random_plans::random_case;
 
 constexpr TinyData kData{.tokens = random_plans::kTokens,
@@ -29,29 +31,6 @@ Plan on_one_device(const Plan& plan, const Graph& forward) {
   one.stages = {stage};
   one.schedule = "1f1b";
   return one;
-}
-
-// Rules of their own for some gradient nodes of each stage.
-void add_gradient_rules(Random& random, const Graph& training, const OpTable& ops, Plan& plan) {
-  for (StagePlan& stage : plan.stages) {
-    for (const Node& node : training.nodes) {
-      const bool gradient = (node.role == Role::input_grad || node.role == Role::weight_grad) &&
-                            node.op != "accumulate";
-      const bool here = std::ranges::find(stage.layers, layer_of(node.name)) != stage.layers.end();
-      if (!gradient || !here || !random.one_in(3)) {
-        continue;
-      }
-      NodeRule rule{.nodes = node.name, .split = {}};
-      for (const Axis& axis : stage.mesh.axes) {
-        const std::string text =
-            random_split(random, factors_of(ops, training, node), axis.size, false);
-        if (!text.empty()) {
-          rule.split[axis.name] = text;
-        }
-      }
-      stage.gradients.push_back(std::move(rule));
-    }
-  }
 }
 
 constexpr unsigned kSeeds = 60;

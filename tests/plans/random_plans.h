@@ -250,6 +250,29 @@ inline Plan random_plan(Random& random, const Graph& forward, const OpTable& ops
   return plan;
 }
 
+// Rules of their own for some gradient nodes of each stage.
+inline void add_gradient_rules(Random& random, const Graph& training, const OpTable& ops, Plan& plan) {
+  for (StagePlan& stage : plan.stages) {
+    for (const Node& node : training.nodes) {
+      const bool gradient = (node.role == Role::input_grad || node.role == Role::weight_grad) &&
+                            node.op != "accumulate";
+      const bool here = std::ranges::find(stage.layers, layer_of(node.name)) != stage.layers.end();
+      if (!gradient || !here || !random.one_in(3)) {
+        continue;
+      }
+      NodeRule rule{.nodes = node.name, .split = {}};
+      for (const Axis& axis : stage.mesh.axes) {
+        const std::string text =
+            random_split(random, factors_of(ops, training, node), axis.size, false);
+        if (!text.empty()) {
+          rule.split[axis.name] = text;
+        }
+      }
+      stage.gradients.push_back(std::move(rule));
+    }
+  }
+}
+
 struct Case {
   Graph forward;
   Plan plan;

@@ -64,6 +64,9 @@ TEST(StepBound, NoRandomPlanIsFaster) {
     plan.cluster = random_cluster(random, 1000);
     SCOPED_TRACE(seed);
     const Graph training = training_graph(drawn.forward, plan.optimizer, ops);
+    if (seed % 2 == 0) {
+      random_plans::add_gradient_rules(random, training, ops, plan);
+    }
     const CostModel cost(plan.cluster);
     const double bound_s = step_bound_seconds(training, plan.batch, ops, cost);
     const double step_s = simulate(lower(training, plan, ops), training, ops, cost).step_s;
