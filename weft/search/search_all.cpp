@@ -129,11 +129,11 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
     }
   }
   if (result.best) {
-    if (!is_forbidden(limits, "gradients")) {
-      polish(training, ops, cost, limits, result);
-    }
     result.nearest.reset();
     if (task.cluster.devices.size() <= kFewDevices) {
+      if (!is_forbidden(limits, "gradients")) {
+        polish(training, ops, cost, limits, result);
+      }
       keep_values(training, ops, cost, *result.best);
     }
   }
