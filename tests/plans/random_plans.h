@@ -251,7 +251,8 @@ inline Plan random_plan(Random& random, const Graph& forward, const OpTable& ops
 }
 
 // Rules of their own for some gradient nodes of each stage.
-inline void add_gradient_rules(Random& random, const Graph& training, const OpTable& ops, Plan& plan) {
+inline void add_gradient_rules(Random& random, const Graph& training, const OpTable& ops,
+                               Plan& plan) {
   for (StagePlan& stage : plan.stages) {
     for (const Node& node : training.nodes) {
       const bool gradient = (node.role == Role::input_grad || node.role == Role::weight_grad) &&

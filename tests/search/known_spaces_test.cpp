@@ -7,8 +7,7 @@
 
 #include <algorithm>
 
-#include "weft/autodiff/differentiate.h"
-#include "weft/frontend/model.h"
+#include "search_problem.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/layer_kinds.h"
 #include "weft/search/stage_plan.h"
@@ -16,30 +15,10 @@
 namespace weft {
 namespace {
 
-struct Problem {
-  OpTable ops = builtin_ops();
-  Task task;
-  Graph training;
-};
-
-Problem problem(const std::string& model, const std::string& cluster, std::int64_t batch,
-                std::int64_t memory_bytes) {
-  Problem p;
-  const Model loaded = load_model(model, {.dtype = DType::bf16}, p.ops);
-  p.task.model.description = loaded.description;
-  p.task.cluster = parse_cluster(cluster);
-  p.task.batch = batch;
-  p.task.sequence = loaded.sequence;
-  p.task.dtype = DType::bf16;
-  p.task.memory_budget_bytes.assign(p.task.cluster.devices.size(), memory_bytes);
-  p.training = training_graph(loaded.forward, p.task.optimizer, p.ops);
-  return p;
-}
-
 constexpr const char* kLlama = "llama:layers=2,hidden=512,heads=8,ffn=1408,vocab=1024,seq=256";
 
 // All layers of one kind, as a plan of one stage.
-Plan plan_of_kind(const Problem& p, const BlockModel& model, const StageTable& table,
+Plan plan_of_kind(const SearchProblem& p, const BlockModel& model, const StageTable& table,
                   const std::vector<LayerKind>& kinds, const std::string& name) {
   const auto kind = std::ranges::find(kinds, name, &LayerKind::name);
   EXPECT_NE(kind, kinds.end()) << name;
@@ -56,7 +35,7 @@ Plan plan_of_kind(const Problem& p, const BlockModel& model, const StageTable& t
 }
 
 TEST(LayerKinds, AreWhatTheRecipesAre) {
-  const Problem p = problem(kLlama, "4xA100-80GB", 16, std::int64_t{64} << 30);
+  const SearchProblem p = search_problem(kLlama, "4xA100-80GB", 16, std::int64_t{64} << 30);
   const CostModel cost(p.task.cluster);
   BlockModel model(p.training, p.ops, cost);
   const Mesh mesh{.devices = {0, 1, 2, 3}, .axes = {{"dp", 2}, {"tp", 2}}};
@@ -89,7 +68,7 @@ class KnownSpaces : public testing::TestWithParam<SpaceCase> {};
 
 TEST_P(KnownSpaces, RunAndAreNotFasterThanThePlanner) {
   const SpaceCase& c = GetParam();
-  const Problem p = problem(c.model, c.cluster, c.batch, c.memory);
+  const SearchProblem p = search_problem(c.model, c.cluster, c.batch, c.memory);
   const CostModel cost(p.task.cluster);
   const SearchResult all = search_all(p.task, p.training, p.ops, {}, {});
   ASSERT_TRUE(all.best.has_value());
@@ -125,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Galvatron's space has these recipes in it; what it is best at in its tables is not much slower in
 // the simulator.
 TEST(GalvatronSpace, IsNotMuchSlowerThanItsRecipes) {
-  const Problem p = problem(kLlama, "4xT4", 16, 200 << 20);
+  const SearchProblem p = search_problem(kLlama, "4xT4", 16, 200 << 20);
   const CostModel cost(p.task.cluster);
   double best_s = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : galvatron_plans(p.task, p.training, p.ops, cost)) {

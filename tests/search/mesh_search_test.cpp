@@ -5,36 +5,16 @@
 
 #include <algorithm>
 
-#include "weft/autodiff/differentiate.h"
+#include "search_problem.h"
 #include "weft/cost/cost.h"
-#include "weft/frontend/model.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/search_plans.h"
 
 namespace weft {
 namespace {
 
-struct Problem {
-  OpTable ops = builtin_ops();
-  Task task;
-  Graph training;
-};
-
-Problem problem(const std::string& model, const std::string& cluster, std::int64_t batch,
-                std::int64_t memory_bytes) {
-  Problem p;
-  const Model loaded = load_model(model, {.dtype = DType::bf16}, p.ops);
-  p.task.model.description = loaded.description;
-  p.task.cluster = parse_cluster(cluster);
-  p.task.batch = batch;
-  p.task.sequence = loaded.sequence;
-  p.task.dtype = DType::bf16;
-  p.task.memory_budget_bytes.assign(p.task.cluster.devices.size(), memory_bytes);
-  p.training = training_graph(loaded.forward, p.task.optimizer, p.ops);
-  return p;
-}
-
-Candidate best_plan(const Problem& p, const std::string& fixed, const std::string& forbidden) {
+Candidate best_plan(const SearchProblem& p, const std::string& fixed,
+                    const std::string& forbidden) {
   PlanLimits limits;
   if (!fixed.empty()) {
     fix_limits(fixed, limits);
@@ -48,7 +28,7 @@ Candidate best_plan(const Problem& p, const std::string& fixed, const std::strin
   return best == found.candidates.end() ? Candidate{} : *best;
 }
 
-void expect_sound(const Problem& p, const Candidate& candidate) {
+void expect_sound(const SearchProblem& p, const Candidate& candidate) {
   EXPECT_TRUE(candidate.fits);
   EXPECT_TRUE(violations(candidate.plan, p.training).empty());
   check_program(candidate.plan, p.training, p.ops);
@@ -57,7 +37,7 @@ void expect_sound(const Problem& p, const Candidate& candidate) {
 constexpr const char* kGpt = "gpt:layers=6,hidden=512,heads=8,vocab=1024,seq=256";
 
 TEST(MeshSearch, ThreeDevicesInTwoStages) {
-  const Problem p = problem(kGpt, "3xT4", 16, std::int64_t{2} << 30);
+  const SearchProblem p = search_problem(kGpt, "3xT4", 16, std::int64_t{2} << 30);
   const Candidate equal = best_plan(p, "pp=2", "unequal,listed,interleaved,zb-v");
   const Candidate found = best_plan(p, "pp=2", "listed,interleaved,zb-v");
   expect_sound(p, found);
@@ -78,7 +58,7 @@ class MeshSearchCases : public testing::TestWithParam<MeshCase> {};
 
 TEST_P(MeshSearchCases, AreNeverWorseThanEqualMeshes) {
   const MeshCase& c = GetParam();
-  const Problem p = problem(c.model, c.cluster, c.batch, c.memory);
+  const SearchProblem p = search_problem(c.model, c.cluster, c.batch, c.memory);
   const Candidate equal = best_plan(p, "", "unequal,interleaved,zb-v");
   const Candidate found = best_plan(p, "", "");
   expect_sound(p, found);
@@ -93,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
                              "3xV100-16GB", 48, std::int64_t{1} << 30}));
 
 TEST(MeshSearch, SeveralStagesOnAMesh) {
-  const Problem p = problem(kGpt, "4xT4", 16, std::int64_t{2} << 30);
+  const SearchProblem p = search_problem(kGpt, "4xT4", 16, std::int64_t{2} << 30);
   for (const std::string schedule : {"interleaved", "zb-v"}) {
     SCOPED_TRACE(schedule);
     const Candidate found = best_plan(p, "pp=2,schedule=" + schedule, "");

@@ -6,9 +6,8 @@
 
 #include <algorithm>
 
-#include "weft/autodiff/differentiate.h"
+#include "search_problem.h"
 #include "weft/base/error.h"
-#include "weft/frontend/model.h"
 #include "weft/program/lower.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/polish_gradients.h"
@@ -18,21 +17,9 @@
 namespace weft {
 namespace {
 
-struct Job {
-  OpTable ops = builtin_ops();
-  Task task;
-  Graph training;
-
-  Job(const std::string& model_name, const std::string& cluster, std::int64_t batch) {
-    const Model model = load_model(model_name, {.dtype = DType::f32}, ops);
-    task.model.description = model.description;
-    task.cluster = parse_cluster(cluster);
-    task.batch = batch;
-    task.sequence = model.sequence;
-    task.dtype = DType::f32;
-    task.memory_budget_bytes.assign(task.cluster.devices.size(), std::int64_t{14} << 30);
-    training = training_graph(model.forward, task.optimizer, ops);
-  }
+struct Job : SearchProblem {
+  Job(const std::string& model, const std::string& cluster, std::int64_t batch)
+      : SearchProblem(search_problem(model, cluster, batch, std::int64_t{14} << 30, DType::f32)) {}
 
   [[nodiscard]] Plan plan(const std::string& recipe) const {
     return recipe_plan(parse_recipe(recipe), task, training, ops).plan.value();

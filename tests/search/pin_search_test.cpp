@@ -5,9 +5,8 @@
 
 #include <algorithm>
 
-#include "weft/autodiff/differentiate.h"
+#include "search_problem.h"
 #include "weft/base/error.h"
-#include "weft/frontend/model.h"
 #include "weft/search/search.h"
 #include "weft/search/stage_table.h"
 
@@ -16,21 +15,9 @@ namespace {
 
 constexpr const char* kGpt = "gpt:layers=3,hidden=256,heads=4,vocab=512,seq=64";
 
-struct Job {
-  OpTable ops = builtin_ops();
-  Task task;
-  Graph training;
-
-  explicit Job(const std::string& cluster, std::int64_t memory_bytes = std::int64_t{8} << 30) {
-    const Model model = load_model(kGpt, {.dtype = DType::bf16}, ops);
-    task.model.description = model.description;
-    task.cluster = parse_cluster(cluster);
-    task.batch = 16;
-    task.sequence = model.sequence;
-    task.dtype = DType::bf16;
-    task.memory_budget_bytes.assign(task.cluster.devices.size(), memory_bytes);
-    training = training_graph(model.forward, task.optimizer, ops);
-  }
+struct Job : SearchProblem {
+  explicit Job(const std::string& cluster, std::int64_t memory_bytes = std::int64_t{8} << 30)
+      : SearchProblem(search_problem(kGpt, cluster, 16, memory_bytes)) {}
 
   [[nodiscard]] SearchResult search(const Pins& pins, const std::string& fix = {}) const {
     PlanLimits limits;

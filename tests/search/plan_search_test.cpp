@@ -6,9 +6,8 @@
 
 #include <algorithm>
 
-#include "weft/autodiff/differentiate.h"
+#include "search_problem.h"
 #include "weft/cost/cost.h"
-#include "weft/frontend/model.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
 #include "weft/search/bound.h"
@@ -20,26 +19,6 @@
 
 namespace weft {
 namespace {
-
-struct Problem {
-  OpTable ops = builtin_ops();
-  Task task;
-  Graph training;
-};
-
-Problem problem(const std::string& model, const std::string& cluster, std::int64_t batch,
-                std::int64_t memory_bytes = std::int64_t{64} << 30) {
-  Problem p;
-  const Model loaded = load_model(model, {.dtype = DType::bf16}, p.ops);
-  p.task.model.description = loaded.description;
-  p.task.cluster = parse_cluster(cluster);
-  p.task.batch = batch;
-  p.task.sequence = loaded.sequence;
-  p.task.dtype = DType::bf16;
-  p.task.memory_budget_bytes.assign(p.task.cluster.devices.size(), memory_bytes);
-  p.training = training_graph(loaded.forward, p.task.optimizer, p.ops);
-  return p;
-}
 
 constexpr const char* kGpt = "gpt:layers=4,hidden=512,heads=8,vocab=1024,seq=256";
 
@@ -63,7 +42,7 @@ struct OneStage {
   StageCost cost;
 };
 
-OneStage one_stage(const Problem& p, BlockModel& model, const std::vector<Axis>& axes,
+OneStage one_stage(const SearchProblem& p, BlockModel& model, const std::vector<Axis>& axes,
                    int data_axes, int micro_batches, double bytes) {
   StageTable table(model,
                    {.mesh = mesh_of(axes),
@@ -97,7 +76,7 @@ class StageTables : public testing::TestWithParam<const char*> {};
 // The kernels of a device take what the tables say, whatever the splits: the same calls on the same
 // local types. What the tables do not know are slices and sums of a few gradients.
 TEST_P(StageTables, HaveTheSimulatorsKernels) {
-  Problem p = problem(GetParam(), "8xA100-80GB", 32);
+  SearchProblem p = search_problem(GetParam(), "8xA100-80GB", 32);
   p.task.cluster.types[0].issue_s = 0;
   p.task.cluster.types[0].update_issue_s = 0;
   p.task.cluster.types[0].compute_slowdown = 1;
@@ -130,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "unet:sizes=32/64,image=32"));
 
 TEST(StageTable, MoreMemoryIsNeverSlower) {
-  const Problem p = problem(kGpt, "8xA100-80GB", 32);
+  const SearchProblem p = search_problem(kGpt, "8xA100-80GB", 32);
   const CostModel cost(p.task.cluster);
   BlockModel model(p.training, p.ops, cost);
   StageTable table(model, {.mesh = mesh_of({{"dp", 4}}), .data_axes = 1, .samples = 8}, 4);
@@ -149,7 +128,7 @@ TEST(StageTable, MoreMemoryIsNeverSlower) {
 }
 
 TEST(BlockChain, KnowsLayersBoundariesAndSharedParameters) {
-  const Problem p = problem(kGpt, "1xA100-80GB", 4);
+  const SearchProblem p = search_problem(kGpt, "1xA100-80GB", 4);
   const BlockChain chain = block_chain(p.training, p.ops);
   ASSERT_EQ(chain.layers.size(), 6U);
   EXPECT_EQ(chain.classes.size(), 3U);
@@ -172,7 +151,7 @@ struct SearchCase {
 class PlanSearch : public testing::TestWithParam<SearchCase> {};
 
 // The parts of the gap add up, and no bound of a class that the plan is in is above its step.
-void explains_the_gap(const Problem& p, const Candidate& candidate, double bound_s) {
+void explains_the_gap(const SearchProblem& p, const Candidate& candidate, double bound_s) {
   SCOPED_TRACE(candidate.recipe);
   const Gap gap = explain_gap(candidate, bound_s, p.training, p.ops);
   const GapParts& parts = gap.parts;
@@ -196,7 +175,7 @@ void explains_the_gap(const Problem& p, const Candidate& candidate, double bound
 // The answer is at most as slow as every recipe, fits, is not below the bound and always the same.
 TEST_P(PlanSearch, IsNeverWorseThanARecipe) {
   const SearchCase& c = GetParam();
-  const Problem p = problem(c.model, c.cluster, c.batch, c.memory);
+  const SearchProblem p = search_problem(c.model, c.cluster, c.batch, c.memory);
   const SearchResult all = search_all(p.task, p.training, p.ops, {}, {});
   const SearchResult recipes = search_recipes(p.task, p.training, p.ops, {}, {});
   ASSERT_TRUE(all.best.has_value());
@@ -225,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(
 // An order that fills the pipeline as far as there is room: stages run ahead of each other, and
 // what they sent stays longer.
 TEST(Orders, ThatRunFarAheadEnd) {
-  const Problem p = problem(kGpt, "4xT4", 16);
+  const SearchProblem p = search_problem(kGpt, "4xT4", 16);
   const RecipePlan made =
       recipe_plan(parse_recipe("pp=4,micro-batches=8"), p.task, p.training, p.ops);
   ASSERT_TRUE(made.plan.has_value());
@@ -249,7 +228,7 @@ TEST(Orders, ThatRunFarAheadEnd) {
 }
 
 TEST(PlanSearch, DoesWhatTheUserFixesAndForbids) {
-  const Problem p = problem(kGpt, "8xV100-16GB", 32, std::int64_t{2} << 30);
+  const SearchProblem p = search_problem(kGpt, "8xV100-16GB", 32, std::int64_t{2} << 30);
   PlanLimits limits;
   fix_limits("tp=2,pp=2", limits);
   forbid_limits("zero2,zero3", limits);
@@ -275,7 +254,7 @@ TEST(PlanSearch, DoesWhatTheUserFixesAndForbids) {
 
 // Values that cost little are made again where memory is short, and kept where there is room.
 TEST(PlanSearch, KeepsWhatThereIsRoomFor) {
-  const Problem roomy = problem(kSmallGpt, "1xT4", 16, std::int64_t{8} << 30);
+  const SearchProblem roomy = search_problem(kSmallGpt, "1xT4", 16, std::int64_t{8} << 30);
   const SearchResult found = search_all(roomy.task, roomy.training, roomy.ops, {}, {});
   ASSERT_TRUE(found.best.has_value());
   EXPECT_FALSE(found.best->plan.repeat_values);
@@ -286,7 +265,7 @@ TEST(PlanSearch, KeepsWhatThereIsRoomFor) {
   // Room for that plan, but not for what it keeps.
   const std::int64_t least = std::ranges::max(repeats.peak_memory_bytes);
   ASSERT_GT(std::ranges::max(found.best->peak_memory_bytes), least);
-  const Problem tight = problem(kSmallGpt, "1xT4", 16, least);
+  const SearchProblem tight = search_problem(kSmallGpt, "1xT4", 16, least);
   const SearchResult short_of_memory = search_all(tight.task, tight.training, tight.ops, {}, {});
   ASSERT_TRUE(short_of_memory.best.has_value());
   EXPECT_TRUE(short_of_memory.best->fits);
@@ -296,7 +275,7 @@ TEST(PlanSearch, KeepsWhatThereIsRoomFor) {
 TEST(PlanSearch, MoreMemoryOrDevicesAreNotSlower) {
   double before = std::numeric_limits<double>::infinity();
   for (const std::int64_t memory : {120 << 20, 300 << 20}) {
-    const Problem p = problem(kSmallGpt, "4xT4", 16, memory);
+    const SearchProblem p = search_problem(kSmallGpt, "4xT4", 16, memory);
     const SearchResult found = search_all(p.task, p.training, p.ops, {}, {});
     ASSERT_TRUE(found.best.has_value());
     EXPECT_LE(found.best->step_s, before * 1.0001);
@@ -304,7 +283,7 @@ TEST(PlanSearch, MoreMemoryOrDevicesAreNotSlower) {
   }
   before = std::numeric_limits<double>::infinity();
   for (const char* cluster : {"1xT4", "3xT4"}) {
-    const Problem p = problem(kSmallGpt, cluster, 24, std::int64_t{2} << 30);
+    const SearchProblem p = search_problem(kSmallGpt, cluster, 24, std::int64_t{2} << 30);
     const SearchResult found = search_all(p.task, p.training, p.ops, {}, {});
     ASSERT_TRUE(found.best.has_value());
     EXPECT_LE(found.best->step_s, before * 1.0001) << cluster;

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 
-#include "weft/autodiff/differentiate.h"
+#include "search_problem.h"
 #include "weft/cost/cost.h"
-#include "weft/frontend/model.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
 #include "weft/search/search.h"
@@ -15,25 +14,6 @@
 
 namespace weft {
 namespace {
-
-struct Problem {
-  OpTable ops = builtin_ops();
-  Task task;
-  Graph training;
-};
-
-Problem problem(const std::string& model, const std::string& cluster, std::int64_t batch,
-                std::int64_t memory_bytes) {
-  Problem p;
-  const Model loaded = load_model(model, {}, p.ops);
-  p.task.model.description = loaded.description;
-  p.task.cluster = parse_cluster(cluster);
-  p.task.batch = batch;
-  p.task.sequence = loaded.sequence;
-  p.task.memory_budget_bytes.assign(p.task.cluster.devices.size(), memory_bytes);
-  p.training = training_graph(loaded.forward, p.task.optimizer, p.ops);
-  return p;
-}
 
 constexpr const char* kTiny = "gpt:layers=1,hidden=32,heads=2,vocab=64,seq=16";
 
@@ -44,7 +24,7 @@ struct BruteForce {
   std::string best;
 };
 
-BruteForce brute_force(const Problem& p) {
+BruteForce brute_force(const SearchProblem& p) {
   BruteForce result;
   for (const Recipe& recipe : all_recipes(p.task, p.training)) {
     const RecipePlan made = recipe_plan(recipe, p.task, p.training, p.ops);
@@ -71,7 +51,7 @@ class RecipeSearch : public testing::TestWithParam<std::tuple<const char*, int, 
 
 TEST_P(RecipeSearch, FindsWhatBruteForceFinds) {
   const auto& [cluster, batch, memory] = GetParam();
-  const Problem p = problem(kTiny, cluster, batch, memory);
+  const SearchProblem p = search_problem(kTiny, cluster, batch, memory, DType::f32);
   const SearchResult found = search_recipes(p.task, p.training, p.ops, {}, {});
   const BruteForce want = brute_force(p);
   EXPECT_GE(want.fastest_s, found.bound_s);
@@ -100,8 +80,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, RecipeSearch,
 
 TEST(RecipeSearchResult, HasEveryKindAndIsAlwaysTheSame) {
   // Two blocks: a pipeline of four stages needs four layers.
-  const Problem p =
-      problem("gpt:layers=2,hidden=32,heads=2,vocab=64,seq=16", "2x2xA100-80GB", 4, 1 << 30);
+  const SearchProblem p = search_problem("gpt:layers=2,hidden=32,heads=2,vocab=64,seq=16",
+                                         "2x2xA100-80GB", 4, 1 << 30, DType::f32);
   std::vector<double> shares;
   const SearchResult a =
       search_recipes(p.task, p.training, p.ops, {}, [&](double share) { shares.push_back(share); });
@@ -121,7 +101,7 @@ TEST(RecipeSearchResult, HasEveryKindAndIsAlwaysTheSame) {
 }
 
 TEST(Simulation, FoldedEqualsUnfolded) {
-  const Problem p = problem(kTiny, "2x4xA100-80GB", 8, 1 << 30);
+  const SearchProblem p = search_problem(kTiny, "2x4xA100-80GB", 8, 1 << 30, DType::f32);
   const CostModel cost(p.task.cluster);
   for (const char* text :
        {"dp=8", "dp=4,pp=2,micro-batches=2", "dp=2,tp=2,pp=2,zero=1,micro-batches=4",

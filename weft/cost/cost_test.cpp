@@ -289,14 +289,15 @@ TEST(Collective, AnswersDoNotDependOnWhatWasAskedBefore) {
   }
 }
 
-TEST(Collective, LocalMatchesWhatGlooDoes) {
+// `weft profile` on two cores: an all-reduce of 16 MiB takes 2.3 ms, one of 64 bytes some us.
+TEST(Collective, LocalIsSharedMemory) {
   Cluster cluster = local_cluster(2);
   for (Link& link : cluster.links) {  // as if each device had a core, whatever this machine has
-    link.bandwidth = 1.8e9;
+    link.bandwidth = 6.5e9;
   }
   const CostModel cost(cluster);
-  EXPECT_NEAR(cost.collective_seconds(all_reduce, {{0, 1}}, 64e6), 35e-3, 1e-3);
-  EXPECT_NEAR(cost.collective_seconds(all_reduce, {{0, 1}}, 4), 121e-6, 2e-6);
+  EXPECT_NEAR(cost.collective_seconds(all_reduce, {{0, 1}}, 16777216), 2.3e-3, 0.4e-3);
+  EXPECT_NEAR(cost.collective_seconds(all_reduce, {{0, 1}}, 64), 6e-6, 1e-6);
 }
 
 TEST(Transfer, PiecesShareLinks) {

@@ -58,9 +58,9 @@ std::vector<std::string> host_environment(const JobSpec& job, int port) {
       fmt::format("WEFT_RESTART={}", job.restart),
   };
   std::vector<std::string> all = ours;
-  // OpenMP's threads spin while they wait for each other. If anything else runs on the machine, that
-  // takes the processor from the thread they wait for: a step can take 20 times as long. Sleeping
-  // costs next to nothing.
+  // OpenMP's threads spin while they wait for each other. If anything else runs on the machine,
+  // that takes the processor from the thread they wait for: a step can take 20 times as long.
+  // Sleeping costs next to nothing.
   if (std::getenv("GOMP_SPINCOUNT") == nullptr &&   // NOLINT(concurrency-mt-unsafe)
       std::getenv("OMP_WAIT_POLICY") == nullptr) {  // NOLINT(concurrency-mt-unsafe)
     all.emplace_back("GOMP_SPINCOUNT=0");

@@ -156,9 +156,10 @@ void place_node_of_stage(Lowering& l, NodeId n) {
   NodePlacement placed = place_node(factors, l.plan.stages[stage].mesh, splits, node.name);
   for (std::size_t axis = 0; axis < splits.size(); ++axis) {
     if (splits[axis].ring) {
-      require(l.ring_axis[n] < 0, "{}: rings along two axes, {} and {}", node.name,
-              l.plan.stages[stage].mesh.axes[l.ring_axis[n]].name,
-              l.plan.stages[stage].mesh.axes[axis].name);
+      const std::vector<Axis>& axes = l.plan.stages[stage].mesh.axes;
+      const std::size_t before = l.ring_axis[n] < 0 ? axis : l.ring_axis[n];
+      require(before == axis, "{}: rings along two axes, {} and {}", node.name, axes[before].name,
+              axes[axis].name);
       l.ring_axis[n] = static_cast<int>(axis);
     }
   }

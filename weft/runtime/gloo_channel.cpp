@@ -116,7 +116,8 @@ class TcpStore final : public Store {
     }
   }
   void set(const std::string& key, const std::string& value) override {
-    guarded([&] { store_->set("weft/" + key, std::vector<std::uint8_t>(value.begin(), value.end())); });
+    guarded(
+        [&] { store_->set("weft/" + key, std::vector<std::uint8_t>(value.begin(), value.end())); });
   }
   std::string get(const std::string& key) override {
     return guarded([&] {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "weft/base/error.h"
-#include "weft/solver/way_chain.h"
 
 // Alpa's integer program has a strategy for each operator and costs of resharding between them, no
 // memory and no ZeRO: it is the block's problem (block_costs.h) at price 0 with weights that are
@@ -183,27 +182,11 @@ const std::vector<AlpaSpan>& AlpaTable::spans(int first, const AlpaPasses& passe
 }
 
 std::vector<LayerWay> AlpaTable::ways(int first, int end, const AlpaPasses& passes) {
-  WayChain chain;
   std::vector<const Ways*> menus;
   for (int l = first; l < end; ++l) {
-    const Ways& own = block_ways(l, first, passes);
-    const auto known = std::ranges::find(menus, &own);
-    chain.menu_of.push_back(static_cast<int>(known - menus.begin()));
-    if (known != menus.end()) {
-      continue;
-    }
-    menus.push_back(&own);
-    chain.menus.emplace_back();
-    for (const KindWay& way : own) {
-      chain.menus.back().push_back({.in = way.in, .out = way.out, .seconds = way.way.seconds});
-    }
+    menus.push_back(&block_ways(l, first, passes));
   }
-  std::vector<LayerWay> result;
-  const WayChainAnswer answer = fastest_ways(chain, kNever);
-  for (std::size_t i = 0; i < answer.ways.size(); ++i) {
-    result.push_back((*menus[chain.menu_of[i]])[answer.ways[i]].way);
-  }
-  return result;
+  return fastest_kinds(menus, 1, kNever);
 }
 
 }  // namespace weft

@@ -11,7 +11,6 @@
 #include "weft/search/layer_kinds.h"
 #include "weft/search/space_draft.h"
 #include "weft/search/weight_variants.h"
-#include "weft/solver/way_chain.h"
 
 // A configuration is a number of stages P that divides the devices, a mesh of d x t devices for
 // each, and a number m of micro-batches of equal size. Stages have equal numbers of repeated
@@ -200,31 +199,13 @@ class GalvatronSpace {
 
   // Chooses the ways of a stage's layers up to `end`; whether any fit.
   bool mix(KindTable& table, int end, double bytes, SpaceStage& stage) {
-    WayChain chain;
     std::vector<const std::vector<KindWay>*> menus;
     for (int l = stage.first; l < end; ++l) {
-      const std::vector<KindWay>& own = ways(table, l, stage.first);
-      const auto known = std::ranges::find(menus, &own);
-      chain.menu_of.push_back(static_cast<int>(known - menus.begin()));
-      if (known != menus.end()) {
-        continue;
-      }
-      menus.push_back(&own);
-      chain.menus.emplace_back();
-      for (const KindWay& way : own) {
-        chain.menus.back().push_back({.in = way.in,
-                                      .out = way.out,
-                                      .seconds = way.way.seconds,
-                                      .bytes = way_bytes(way.way, stage.in_flight),
-                                      .working_bytes = way.way.working_bytes});
-      }
+      menus.push_back(&ways(table, l, stage.first));
     }
-    const WayChainAnswer answer = fastest_ways(chain, bytes);
-    for (std::size_t i = 0; i < answer.ways.size(); ++i) {
-      stage.ways.push_back((*menus[chain.menu_of[i]])[answer.ways[i]].way);
-    }
+    stage.ways = fastest_kinds(menus, stage.in_flight, bytes);
     add_costs(stage);
-    return !answer.ways.empty();
+    return !stage.ways.empty();
   }
 
   const Task& task_;

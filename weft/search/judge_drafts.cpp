@@ -6,7 +6,8 @@
 //   2. of pipelines that are among the best, orders of micro-batches other than 1F1B: with
 //      gradients of weights apart, and as many micro-batches in flight as memory allows
 //      (solver/pipeline_order.h). They are simulated where their estimate is better.
-//   3. how well the operands of gradients that do not follow hide, the tables only guess: where such
+//   3. how well the operands of gradients that do not follow hide, the tables only guess: where
+//   such
 //      plans are near the best, the simulator also sees the same configuration with all following.
 
 #include "weft/search/judge_drafts.h"

@@ -7,6 +7,7 @@
 
 #include "weft/base/error.h"
 #include "weft/recipes/node_splits.h"
+#include "weft/solver/way_chain.h"
 
 // A kind fixes the splits of all nodes of a block's problem (block_costs.h), as the recipe of that
 // kind has them; modes fix its weights, and boundaries both its ends. What is left are the
@@ -260,6 +261,34 @@ std::vector<LayerKind> layer_kinds(const Graph& training, const OpTable& ops, co
 std::vector<KindWay> kind_ways(const BlockModel& model, const StageTable& table,
                                const std::vector<LayerKind>& kinds, int layer, int first) {
   return WayMaker(model, table, kinds, layer, first).run();
+}
+
+std::vector<LayerWay> fastest_kinds(const std::vector<const std::vector<KindWay>*>& menus,
+                                    int in_flight, double bytes) {
+  WayChain chain;
+  std::vector<const std::vector<KindWay>*> known;  // layers alike have the same
+  for (const std::vector<KindWay>* menu : menus) {
+    const auto found = std::ranges::find(known, menu);
+    chain.menu_of.push_back(static_cast<int>(found - known.begin()));
+    if (found != known.end()) {
+      continue;
+    }
+    known.push_back(menu);
+    chain.menus.emplace_back();
+    for (const KindWay& way : *menu) {
+      chain.menus.back().push_back({.in = way.in,
+                                    .out = way.out,
+                                    .seconds = way.way.seconds,
+                                    .bytes = way_bytes(way.way, in_flight),
+                                    .working_bytes = way.way.working_bytes});
+    }
+  }
+  std::vector<LayerWay> result;
+  const WayChainAnswer answer = fastest_ways(chain, bytes);
+  for (std::size_t i = 0; i < answer.ways.size(); ++i) {
+    result.push_back((*menus[i])[answer.ways[i]].way);
+  }
+  return result;
 }
 
 }  // namespace weft

@@ -36,4 +36,9 @@ struct KindWay {
                                              const std::vector<LayerKind>& kinds, int layer,
                                              int first);
 
+/// The fastest ways of layers in a row, each out of its own menu, within so many bytes of memory;
+/// nothing if none fit.
+[[nodiscard]] std::vector<LayerWay> fastest_kinds(
+    const std::vector<const std::vector<KindWay>*>& menus, int in_flight, double bytes);
+
 }  // namespace weft

@@ -32,7 +32,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kBoundMargin = 0.05;
-constexpr double kHope = 1.3;  // budgets for drafts that do not fit into one
+constexpr double kHope = 1.3;        // budgets for drafts that do not fit into one
 constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
 constexpr int kMostSimulated = 24;
 constexpr int kMostUnequal = 3;
@@ -77,13 +77,12 @@ class PlanSearch {
         draft.judged = draft.configuration.meshes.size() > 1;
       }
     }
-    DraftJudge judge(
-        {.model = model_,
-         .drafting = drafting_,
-         .tables = tables_,
-         .limits = limits_,
-         .budget_bytes = budget_},
-        result_);
+    DraftJudge judge({.model = model_,
+                      .drafting = drafting_,
+                      .tables = tables_,
+                      .limits = limits_,
+                      .budget_bytes = budget_},
+                     result_);
     judge.run(drafts_, kMostSimulated, 1);
     report(0.8);
     std::vector<Draft> unequal = unequal_meshes();

@@ -60,9 +60,9 @@ class UnequalMeshes {
         const MeshShape shape{.dp = devices / tp, .tp = tp};
         const bool within = devices <= host || host % tp == 0;
         const bool enough = s_.task.batch / micro_batches >= shape.dp;
-        const bool pinned = why_not_on(mesh_at({.shape = shape}), s_.limits.pins, s_.model.training,
-                                       s_.model.ops)
-                                .empty();
+        const bool pinned =
+            why_not_on(mesh_at({.shape = shape}), s_.limits.pins, s_.model.training, s_.model.ops)
+                .empty();
         if (within && enough && pinned && is_allowed(shape, s_.limits)) {
           options.push_back({.shape = shape, .table = &tables.at(shape, micro_batches)});
         }
