@@ -31,7 +31,7 @@ import stored
 MODEL = "gpt:layers=2,hidden=32,heads=4,vocab=64,seq=16,dropout=0.1"
 LIMIT_S = 10
 STEPS, SAVE_EVERY = 8, 2
-START_TIMEOUT = "6"  # without a launcher nobody knows of a rank that never came
+START_TIMEOUT = "8"  # without a launcher nobody knows of a rank that never came
 WHERE = re.compile(r"step \d+|start|load|sav")
 
 

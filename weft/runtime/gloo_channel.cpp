@@ -92,6 +92,7 @@ void await_store(const Rendezvous& rendezvous) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  throw PeerError(fmt::format("nobody has answered there for {:.3g} s", rendezvous.timeout_s));
 }
 
 class TcpStore final : public Store {
@@ -106,6 +107,9 @@ class TcpStore final : public Store {
     // The start of a job takes seconds; a rank that never comes should not hold the others for the
     // full timeout of a step.
     options.timeout = milliseconds(rendezvous.timeout_s);
+    // It would wait for the others once, say nothing if they do not come, and wait again for what
+    // they write.
+    options.waitWorkers = false;
     if (!options.isServer) {
       await_store(rendezvous);
     }
