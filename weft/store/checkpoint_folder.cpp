@@ -126,11 +126,12 @@ void remove_unfinished(const std::string& folder) {
 void keep_newest_checkpoints(const std::string& folder, std::int64_t count) {
   const std::vector<std::int64_t> steps = checkpoints_in(folder);
   for (std::size_t i = static_cast<std::size_t>(count); i < steps.size(); ++i) {
-    // checkpoint.json goes first: what is half removed is no checkpoint.
+    // What is half removed looks like what is half saved: it goes when that does.
     std::error_code ignored;
-    const fs::path path = checkpoint_path(folder, steps[i]);
-    fs::remove(path / kInfoFile, ignored);
-    fs::remove_all(path, ignored);
+    const std::string leaving = unfinished_path(folder, steps[i]);
+    fs::remove_all(leaving, ignored);
+    fs::rename(checkpoint_path(folder, steps[i]), leaving, ignored);
+    fs::remove_all(leaving, ignored);
   }
 }
 
