@@ -56,6 +56,28 @@ void check_program(const Plan& plan, const Graph& training, const OpTable& ops) 
   }
 }
 
+const Candidate* best_that_runs(const std::vector<Candidate>& candidates, const Graph& training,
+                                const OpTable& ops, std::vector<std::string>* log) {
+  std::vector<const Candidate*> order;
+  for (const Candidate& candidate : candidates) {
+    order.push_back(&candidate);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Candidate* a, const Candidate* b) { return better(*a, *b); });
+  for (const Candidate* candidate : order) {
+    const std::vector<std::string> wrong =
+        violations(lower(training, candidate->plan, ops), training, ops);
+    if (wrong.empty()) {
+      return candidate;
+    }
+    if (log != nullptr) {
+      log->push_back(
+          fmt::format("{}: left out, its program would not run: {}", candidate->recipe, wrong[0]));
+    }
+  }
+  return nullptr;
+}
+
 Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTable& ops,
                              const CostModel& cost) {
   const Program program = lower(training, plan, ops);

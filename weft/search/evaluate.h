@@ -14,6 +14,11 @@ namespace weft {
 
 /// Throws Error{bug} if the plan's program would not run.
 void check_program(const Plan& plan, const Graph& training, const OpTable& ops);
+/// The best of those whose program passes the checks; nullptr: none does. Those that are better and
+/// do not pass are said in the log.
+[[nodiscard]] const Candidate* best_that_runs(const std::vector<Candidate>& candidates,
+                                              const Graph& training, const OpTable& ops,
+                                              std::vector<std::string>* log = nullptr);
 /// `evaluate` without `check_program`, with a cost model of the plan's cluster that is used again.
 [[nodiscard]] Candidate evaluate_unchecked(const Plan& plan, const Graph& training,
                                            const OpTable& ops, const CostModel& cost);

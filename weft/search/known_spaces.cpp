@@ -9,13 +9,8 @@ std::vector<Candidate> best_of_known_spaces(const Task& task, const Graph& train
   const CostModel cost(task.cluster);
   std::vector<Candidate> result;
   for (auto* const plans : {&galvatron_plans, &alpa_plans}) {
-    const Candidate* best = nullptr;
     const std::vector<Candidate> all = (*plans)(task, training, ops, cost);
-    for (const Candidate& candidate : all) {
-      best = best == nullptr || better(candidate, *best) ? &candidate : best;
-    }
-    if (best != nullptr) {
-      check_program(best->plan, training, ops);
+    if (const Candidate* best = best_that_runs(all, training, ops)) {
       result.push_back(*best);
     }
   }

@@ -56,8 +56,7 @@ void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
           tried ? fmt::format("simulated {:.4g} s", tried->step_s) : "does not end",
           change.gain_s));
     }
-    if (better) {
-      check_program(plan, training, ops);
+    if (better && best_that_runs({*tried}, training, ops, &result.log) != nullptr) {
       best = *tried;
     }
   }
@@ -69,8 +68,8 @@ void keep_values(const Graph& training, const OpTable& ops, const CostModel& cos
   Plan kept = best.plan;
   kept.repeat_values = false;
   const std::optional<Candidate> candidate = evaluate_if_it_ends(kept, training, ops, cost);
-  if (candidate && better(*candidate, best)) {
-    check_program(kept, training, ops);
+  if (candidate && better(*candidate, best) &&
+      best_that_runs({*candidate}, training, ops) != nullptr) {
     best = *candidate;
   }
 }
@@ -104,10 +103,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
         weight_variants(plans.candidates, training, ops, cost, allowed_variants(limits));
     std::ranges::move(variants, std::back_inserter(plans.candidates));
   }
-  const Candidate* best = nullptr;
-  for (const Candidate& candidate : plans.candidates) {
-    best = best == nullptr || better(candidate, *best) ? &candidate : best;
-  }
+  const Candidate* best = best_that_runs(plans.candidates, training, ops, &plans.log);
   const bool found = best != nullptr && best->fits;
   SearchResult result;
   if (!found || task.cluster.devices.size() <= kFewDevices) {
@@ -123,7 +119,6 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   if (best != nullptr) {
     std::optional<Candidate>& place = best->fits ? result.best : result.nearest;
     if (!place || better(*best, *place)) {
-      check_program(best->plan, training, ops);
       WEFT_CHECK(has_pinned(best->plan, limits.pins, training));
       place = *best;
     }
