@@ -1,5 +1,5 @@
 // How long the planner's parts take: building the training graph, lowering a plan, checking its
-// program, simulating it, and the whole search.
+// program, simulating it, the optimum of one block under a cap of memory, and the whole search.
 
 #include <benchmark/benchmark.h>
 
@@ -10,8 +10,10 @@
 #include "weft/frontend/model.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
+#include "weft/search/block_costs.h"
 #include "weft/search/search.h"
 #include "weft/simulate/simulate.h"
+#include "weft/solver/choice_solver.h"
 
 namespace weft {
 namespace {
@@ -92,6 +94,45 @@ void simulate_plan(benchmark::State& state, const Case& c) {
   }
 }
 
+// The best splits and weight modes of one layer on a mesh of 4 x 8 devices, where its states and
+// what it keeps may take `share` of the way from the least memory to that of the fastest choice.
+// All that hangs on the mesh is made anew: cost tables, elimination order, prices, proof.
+void block_optimum(benchmark::State& state, const char* name, double share) {
+  const OpTable ops = builtin_ops();
+  const Model loaded = load_model(name, {.dtype = DType::bf16}, ops);
+  const Graph training = training_graph(loaded.forward, {}, ops);
+  const Cluster cluster = parse_cluster("4x8xA100-80GB");
+  const CostModel cost(cluster);
+  const BlockChain chain = block_chain(training, ops);
+  const int middle = chain.class_of[chain.class_of.size() / 2];
+  BlockPlace place{.mesh = {.devices = {}, .axes = {{"x", 4}, {"y", 8}}}, .samples = 32};
+  for (DeviceId d = 0; d < 32; ++d) {
+    place.mesh.devices.push_back(d);
+  }
+  std::vector<double> seconds(kCostKinds, 0);
+  for (const CostKind kind : {kForward, kForwardWait, kBackward, kBackwardWait, kWeight, kBeside}) {
+    seconds[kind] = 1;
+  }
+  seconds[kSync] = seconds[kStep] = 0.1;
+  std::vector<double> bytes(kCostKinds, 0);
+  bytes[kState] = 1;
+  bytes[kSaved] = bytes[kEntered] = 4;
+  ChoiceAnswer answer;
+  for ([[maybe_unused]] auto _ : state) {
+    BlockOptions options(chain, training, ops);
+    Conversions conversions;
+    const BlockProblem problem =
+        block_problem(chain, middle, place, training, ops, cost, options, conversions);
+    ChoiceSolver solver(problem.choices);
+    const double low = solver.cheapest(bytes).total;
+    const std::vector<double> fastest = solver.cheapest(seconds).cost;
+    const double high = fastest[kState] + 4 * (fastest[kSaved] + fastest[kEntered]);
+    answer = solver.cheapest_within(seconds, bytes, low + share * (high - low));
+  }
+  state.counters["seconds"] = answer.total;
+  state.counters["gap"] = (answer.total - answer.bound) / answer.total;
+}
+
 void search(benchmark::State& state, const Case& c) {
   const Problem p = make_problem(c);
   SearchResult found;
@@ -111,6 +152,9 @@ BENCHMARK_CAPTURE(check_plan, gpt2_small, kSmall)->Unit(benchmark::kMillisecond)
 BENCHMARK_CAPTURE(check_plan, gpt3_175b, kLarge)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(simulate_plan, gpt2_small, kSmall)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(simulate_plan, gpt3_175b, kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(block_optimum, gpt3_175b_tight, "gpt3-175b", 0.2)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(block_optimum, gpt3_175b, "gpt3-175b", 0.4)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(block_optimum, gpt3_175b_loose, "gpt3-175b", 0.8)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(search, gpt2_small, kSmall)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(search, gpt3_175b, kLarge)->Unit(benchmark::kMillisecond)->Iterations(1);
 

@@ -62,6 +62,8 @@ struct StagePlan {
   bool operator==(const StagePlan&) const = default;
 };
 
+inline constexpr std::int64_t kUsualBucketBytes = 25 << 20;
+
 /// The whole decision. Self-contained: with the code at hand it fixes the program to the last bit.
 struct Plan {
   int version = 1;
@@ -78,9 +80,9 @@ struct Plan {
   std::string schedule = "1f1b";                  // one of `schedule_names`
   std::vector<std::string> order;                 // schedule listed: "F0 F1 B0 …" for each mesh
   bool repeat_values = true;  // values that cost one pass over memory are made again, not kept
-  std::int64_t bucket_bytes = 25 << 20;  // gradients are reduced in buckets of this size
-  int prefetch = 1;                      // layers that zero3 gathers ahead
-  std::vector<StagePlan> stages;         // in the order of the layers; several may share one mesh
+  std::int64_t bucket_bytes = kUsualBucketBytes;  // of reductions of gradients and gathers
+  int prefetch = 1;                               // layers that zero3 gathers ahead
+  std::vector<StagePlan> stages;  // in the order of the layers; several may share one mesh
   bool operator==(const Plan&) const = default;
 };
 

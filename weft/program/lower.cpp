@@ -19,13 +19,13 @@ constexpr Pass kPasses[] = {
     {"assign_stages", assign_stages},        // every node gets its stage, every parameter its homes
     {"place_nodes", place_nodes},            // splits of every node, placements of every value
     {"emit_segments", emit_segments},        // instructions, conversions, recomputation, transfers
-    {"bucket_gradients", bucket_gradients},  // small all-reduces of gradients go together
     {"prefetch_gathers", prefetch_gathers},  // zero3 gathers start some layers ahead
-    {"overwrite_inputs", overwrite_inputs},  // outputs in the storage of inputs that die
-    {"insert_waits", insert_waits},          // before the first use of what a collective writes
-    {"insert_frees", insert_frees},          // behind the last use of every storage
-    {"schedule_stages", schedule_stages},    // the order of micro-batches
-    {"space_sends", space_sends},            // when what was sent is given back
+    {"bucket_collectives", bucket_collectives},  // small ones of weights go together
+    {"overwrite_inputs", overwrite_inputs},      // outputs in the storage of inputs that die
+    {"insert_waits", insert_waits},              // before the first use of what a collective writes
+    {"insert_frees", insert_frees},              // behind the last use of every storage
+    {"schedule_stages", schedule_stages},        // the order of micro-batches
+    {"space_sends", space_sends},                // when what was sent is given back
 };
 
 }  // namespace

@@ -81,8 +81,8 @@ struct Lowering {
 void assign_stages(Lowering& l);
 void place_nodes(Lowering& l);
 void emit_segments(Lowering& l);
-void bucket_gradients(Lowering& l);
 void prefetch_gathers(Lowering& l);
+void bucket_collectives(Lowering& l);
 void overwrite_inputs(Lowering& l);
 void insert_waits(Lowering& l);
 void insert_frees(Lowering& l);

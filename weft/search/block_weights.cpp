@@ -30,7 +30,7 @@ BlockWeights::BlockWeights(const BlockChain& chain, int block_class, const Block
       conversions_(conversions),
       collectives_(collectives),
       kernels_(training, ops, cost, place.mesh, place.samples),
-      weight_costs_(chain, place, training, ops, cost, collectives) {
+      weight_costs_(chain, block_class, place, training, ops, cost, collectives) {
 }
 
 // Replicate everywhere; or one of the zero modes along some of the axes.

@@ -61,6 +61,13 @@ double MeshCollectives::seconds(CollectiveKind kind, int axis, double larger_loc
   return it->second;
 }
 
+double MeshCollectives::bucketed_seconds(CollectiveKind kind, int axis, double larger_local_bytes,
+                                         double bucket_bytes) {
+  return larger_local_bytes >= bucket_bytes
+             ? seconds(kind, axis, larger_local_bytes)
+             : larger_local_bytes / bucket_bytes * seconds(kind, axis, bucket_bytes);
+}
+
 double MeshCollectives::seconds(const Conversion& conversion, Placements lies, double whole_bytes,
                                 bool only_gathers) {
   if (!conversion.possible) {

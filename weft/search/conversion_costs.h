@@ -34,6 +34,9 @@ class MeshCollectives {
   MeshCollectives(const CostModel& cost, const Mesh& mesh);
 
   double seconds(CollectiveKind kind, int axis, double larger_local_bytes);
+  /// Of a tensor that goes with others in buckets of so many bytes: its share of one.
+  double bucketed_seconds(CollectiveKind kind, int axis, double larger_local_bytes,
+                          double bucket_bytes);
   /// Of a conversion of a tensor that has so many bytes in whole; infinite if it is not possible.
   double seconds(const Conversion& conversion, Placements lies, double whole_bytes,
                  bool only_gathers = false);

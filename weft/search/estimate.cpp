@@ -173,10 +173,10 @@ struct Estimator::State {
     if (recipe.dp == 1) {
       return 0;
     }
-    // Split weights are sent one by one, whole gradients in buckets; each pays the latency.
-    const double buckets = stage.gradient_bytes / static_cast<double>(Plan{}.bucket_bytes);
+    // Each bucket pays the latency. Those of zero 2 and 3 end with their layer.
+    const double buckets = stage.gradient_bytes / static_cast<double>(kUsualBucketBytes);
     const double sent =
-        recipe.zero > 0 ? stage.parameters : std::min<double>(stage.parameters, buckets + 1);
+        std::min<double>(stage.parameters, buckets + (recipe.zero > 1 ? stage.layers : 1));
     const auto seconds = [&](CollectiveKind kind, double bytes) {
       return bytes > 0 ? cost.collective_seconds(kind, groups, bytes) +
                              (sent - 1) * cost.collective_seconds(kind, groups, 0)

@@ -11,18 +11,45 @@
 // A gradient that is made whole everywhere is not reduced; one that is made in rows is gathered
 // with `replicate` and fits the other modes as it is. Memory: parameters / n with zero3, sums of
 // gradients / n from zero2 or in rows, states / n from zero1.
+//
+// Small collectives go together (program/bucket_collectives.cpp), so each costs its share of a
+// bucket: up to the plan's bucket_bytes, and in a micro-batch no more than the layer has.
 
 namespace weft {
+namespace {
 
-WeightCosts::WeightCosts(const BlockChain& chain, const BlockPlace& place, const Graph& training,
-                         const OpTable& ops, const CostModel& cost, MeshCollectives& collectives)
+constexpr double kBucketBytes = kUsualBucketBytes;
+
+// About what a device has of the gradients of a layer.
+double layer_bytes(const BlockChain& chain, int block_class, const BlockPlace& place,
+                   const Graph& training) {
+  double bytes = 0;
+  for (const BlockNode& node : chain.classes[block_class].nodes) {
+    for (const ValueId parameter : node.parameters) {
+      const ValueId sum = chain.parameters[parameter].sum;
+      bytes += sum < 0 ? 0 : static_cast<double>(training.values[sum].type.bytes());
+    }
+  }
+  for (std::size_t a = place.data_axes; a < place.mesh.axes.size(); ++a) {
+    bytes /= place.mesh.axes[a].size;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+WeightCosts::WeightCosts(const BlockChain& chain, int block_class, const BlockPlace& place,
+                         const Graph& training, const OpTable& ops, const CostModel& cost,
+                         MeshCollectives& collectives)
     : chain_(chain),
       place_(place),
       graph_(training),
       ops_(ops),
       cost_(cost),
       collectives_(collectives),
-      device_(place.mesh.devices.front()) {
+      device_(place.mesh.devices.front()),
+      layer_bucket_bytes_(
+          std::min(kBucketBytes, layer_bytes(chain, block_class, place, training))) {
   const Cluster& cluster = cost.cluster();
   const DeviceType& type = cluster.types[cluster.devices[device_].type];
   issue_s_ = type.issue_s;
@@ -80,10 +107,13 @@ void WeightCosts::reduce(int axis, WeightMode mode, Placement::Kind made, double
                          std::array<double, kCostKinds>& costs) {
   const bool partial = made == Placement::Kind::partial;
   const auto seconds = [&](CollectiveKind kind, double bytes) {
-    return collectives_.seconds(kind, axis, bytes);
+    return collectives_.bucketed_seconds(kind, axis, bytes, kBucketBytes);
+  };
+  const auto seconds_in_layer = [&](CollectiveKind kind, double bytes) {
+    return collectives_.bucketed_seconds(kind, axis, bytes, layer_bucket_bytes_);
   };
   const double scatter_s =
-      partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[2]) : 0;
+      partial ? seconds_in_layer(CollectiveKind::reduce_scatter, gradient / parts[2]) : 0;
   switch (mode) {
     case WeightMode::replicate:
       costs[kSync] += partial ? seconds(CollectiveKind::all_reduce, gradient / parts[1]) : 0;
@@ -100,7 +130,8 @@ void WeightCosts::reduce(int axis, WeightMode mode, Placement::Kind made, double
       costs[kStep] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
       break;
     case WeightMode::zero3:
-      costs[kBeside] += scatter_s + 2 * seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      costs[kBeside] +=
+          scatter_s + 2 * seconds_in_layer(CollectiveKind::all_gather, parameter / parts[3]);
       break;
   }
 }

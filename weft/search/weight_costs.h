@@ -10,8 +10,9 @@ namespace weft {
 /// update. The mathematics stands in weight_costs.cpp. The arguments must outlive it.
 class WeightCosts {
  public:
-  WeightCosts(const BlockChain& chain, const BlockPlace& place, const Graph& training,
-              const OpTable& ops, const CostModel& cost, MeshCollectives& collectives);
+  WeightCosts(const BlockChain& chain, int block_class, const BlockPlace& place,
+              const Graph& training, const OpTable& ops, const CostModel& cost,
+              MeshCollectives& collectives);
 
   /// Adds the costs of a weight, if the node runs like this and its gradient is made like this, to
   /// those by kind.
@@ -36,6 +37,7 @@ class WeightCosts {
   DeviceId device_;
   double issue_s_ = 0;
   double update_issue_s_ = 0;
+  double layer_bucket_bytes_ = 0;  // of collectives that go together in a layer
 };
 
 }  // namespace weft

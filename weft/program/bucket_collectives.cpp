@@ -1,0 +1,163 @@
+// Small collectives of weights go together: reductions of gradients and gathers of parameters of
+// one kind, axis, placement and dtype become one with several operands, up to bucket_bytes of local
+// data. So many small ones cost one latency. A tensor that is a bucket by itself stays alone and in
+// place.
+//
+// A bucket stands where its last operand stood. It is closed before that
+//
+//   - when an instruction touches what it writes, or changes what it reads
+//   - in forward and backward, when the next layer begins, or what another bucket brought is added
+//     up: kernels run meanwhile. There a bucket has weights of one layer only
+//
+// Open buckets stay in the order in which they were opened, so one may read what another before it
+// writes (gradients that are reduced along two axes).
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "weft/program/lowering.h"
+
+namespace weft {
+namespace {
+
+struct Bucket {
+  Instruction instruction;
+  std::int64_t bytes = 0;
+};
+
+class Bucketing {
+ public:
+  Bucketing(const Lowering& l, const StageProgram& stage, bool by_layer)
+      : l_(l), stage_(stage), by_layer_(by_layer), origin_(stage.mesh.axes.size(), 0) {}
+
+  std::vector<Instruction> run(std::vector<Instruction> list) {
+    for (Instruction& i : list) {
+      if (is_of_weights(i) && bytes_of(i) < l_.plan.bucket_bytes) {
+        join(std::move(i));
+      } else {
+        close(last_touched(i));
+        if (by_layer_ && ends_layer(i)) {
+          close(open_.size());
+        }
+        out_.push_back(std::move(i));
+      }
+    }
+    close(open_.size());
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] bool is_of_weights(const Instruction& i) const {
+    if (i.opcode != Opcode::collective || i.axis == kAllDevices ||
+        i.from.reduction != Reduction::sum || i.collective == CollectiveKind::all_to_all ||
+        i.collective == CollectiveKind::shift) {
+      return false;
+    }
+    const ValueId value = stage_.slots[i.reads[0]].value;
+    const Value& v = l_.graph.values[value];
+    const bool is_sum = v.producer >= 0 && is_accumulate(l_.graph.nodes[v.producer]) && v.of >= 0;
+    return v.kind == ValueKind::parameter || l_.replaces[value] >= 0 ||
+           l_.accumulated_by[value] >= 0 || is_sum;
+  }
+
+  // Of the larger side.
+  [[nodiscard]] std::int64_t bytes_of(const Instruction& i) const {
+    return std::max(slot_type(stage_, i.reads[0], origin_, 1).bytes(),
+                    slot_type(stage_, i.writes[0], origin_, 1).bytes());
+  }
+
+  [[nodiscard]] bool alike(const Instruction& a, const Instruction& b) const {
+    const auto dtype = [&](const Instruction& i) { return stage_.slots[i.reads[0]].type.dtype; };
+    const auto layer = [&](const Instruction& i) {
+      return layer_of(stage_.slots[i.reads[0]].name);
+    };
+    return a.collective == b.collective && a.axis == b.axis && a.moved == b.moved &&
+           a.from == b.from && a.to == b.to && dtype(a) == dtype(b) &&
+           (!by_layer_ || layer(a) == layer(b));
+  }
+
+  // How many of the open buckets must be closed before the instruction runs.
+  [[nodiscard]] std::size_t last_touched(const Instruction& i) const {
+    for (std::size_t b = open_.size(); b-- > 0;) {
+      if (touches(i, open_[b].instruction)) {
+        return b + 1;
+      }
+    }
+    return 0;
+  }
+
+  [[nodiscard]] bool touches(const Instruction& i, const Instruction& bucket) const {
+    const auto meet = [&](const std::vector<SlotId>& some, const std::vector<SlotId>& others) {
+      return std::ranges::any_of(some, [&](SlotId slot) {
+        return std::ranges::any_of(others, [&](SlotId other) {
+          return storage_of(stage_, slot) == storage_of(stage_, other);
+        });
+      });
+    };
+    return meet(i.reads, bucket.writes) || meet(i.writes, bucket.writes) ||
+           meet(i.writes, bucket.reads);
+  }
+
+  void join(Instruction i) {
+    const std::int64_t bytes = bytes_of(i);
+    for (std::size_t b = last_touched(i); b < open_.size(); ++b) {
+      Bucket& bucket = open_[b];
+      if (!alike(bucket.instruction, i)) {
+        continue;
+      }
+      if (bucket.bytes + bytes > l_.plan.bucket_bytes) {
+        close(b + 1);
+        break;
+      }
+      bucket.instruction.reads.push_back(i.reads[0]);
+      bucket.instruction.writes.push_back(i.writes[0]);
+      bucket.bytes += bytes;
+      return;
+    }
+    open_.push_back({.instruction = std::move(i), .bytes = bytes});
+  }
+
+  bool ends_layer(const Instruction& i) {
+    if (i.opcode == Opcode::accumulate) {
+      return brought_.contains(i.reads[0]);
+    }
+    if (i.node < 0) {
+      return false;
+    }
+    const std::string_view layer = layer_of(l_.graph.nodes[i.node].name);
+    return std::exchange(layer_, layer) != layer;
+  }
+
+  // The first ones.
+  void close(std::size_t count) {
+    const auto end = open_.begin() + static_cast<std::ptrdiff_t>(count);
+    std::for_each(open_.begin(), end, [&](Bucket& bucket) {
+      brought_.insert(bucket.instruction.writes.begin(), bucket.instruction.writes.end());
+      out_.push_back(std::move(bucket.instruction));
+    });
+    open_.erase(open_.begin(), end);
+  }
+
+  const Lowering& l_;
+  const StageProgram& stage_;
+  bool by_layer_;
+  Coordinates origin_;
+  std::string_view layer_;
+  std::vector<Bucket> open_;
+  std::set<SlotId> brought_;  // by buckets that are closed
+  std::vector<Instruction> out_;
+};
+
+}  // namespace
+
+void bucket_collectives(Lowering& l) {
+  for (StageProgram& stage : l.program.stages) {
+    for (Segment& segment : stage.segments) {
+      segment.instructions = Bucketing(l, stage, is_for_micro_batch(segment.phase))
+                                 .run(std::move(segment.instructions));
+    }
+  }
+}
+
+}  // namespace weft
