@@ -27,6 +27,7 @@ struct ModelSpec {
 /// How a parameter that an axis does not split in the forward pass is kept along that axis.
 ///   replicate  parameter, gradient and state on every device; gradients are all-reduced
 ///   zero1      state and update are split; gradients are reduce-scattered, parameters gathered
+///              once a step
 ///   zero2      as zero1, and the gradient of each micro-batch is reduce-scattered at once
 ///   zero3      parameter, gradient and state are split; gathered before each use
 enum class WeightMode : std::uint8_t { replicate, zero1, zero2, zero3 };

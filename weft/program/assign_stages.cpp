@@ -78,9 +78,13 @@ void place_update(Lowering& l, NodeId n) {
 // forward pass that may come before backward reads the term, so nobody else may read it.
 void find_terms(Lowering& l) {
   l.accumulated_by.assign(l.graph.values.size(), -1);
+  l.trained.assign(l.graph.values.size(), false);
   for (std::size_t n = 0; n < l.graph.nodes.size(); ++n) {
     if (!is_accumulate(l.graph.nodes[n])) {
       continue;
+    }
+    if (const ValueId parameter = l.graph.values[l.graph.nodes[n].outputs[0]].of; parameter >= 0) {
+      l.trained[parameter] = true;
     }
     for (const ValueId v : l.graph.nodes[n].inputs) {
       WEFT_CHECK(l.graph.nodes[n].role != Role::forward || l.users[v].size() == 1);

@@ -9,6 +9,9 @@
 //   - in forward and backward, when the next layer begins, or what another bucket brought is added
 //     up: kernels run meanwhile. There a bucket has weights of one layer only
 //
+// What is gathered at the start of a step is needed layer by layer: all buckets are closed behind a
+// layer when enough is on its way. In the beginning little is enough, since kernels wait for it.
+//
 // Open buckets stay in the order in which they were opened, so one may read what another before it
 // writes (gradients that are reduced along two axes).
 
@@ -26,13 +29,23 @@ struct Bucket {
   std::int64_t bytes = 0;
 };
 
+constexpr std::int64_t kFirstShare = 16;  // at first this part of bucket_bytes is enough
+
 class Bucketing {
  public:
-  Bucketing(const Lowering& l, const StageProgram& stage, bool by_layer)
-      : l_(l), stage_(stage), by_layer_(by_layer), origin_(stage.mesh.axes.size(), 0) {}
+  Bucketing(const Lowering& l, const StageProgram& stage, Phase phase)
+      : l_(l),
+        stage_(stage),
+        phase_(phase),
+        by_layer_(is_for_micro_batch(phase)),
+        enough_(l.plan.bucket_bytes / kFirstShare),
+        origin_(stage.mesh.axes.size(), 0) {}
 
   std::vector<Instruction> run(std::vector<Instruction> list) {
     for (Instruction& i : list) {
+      if (phase_ == Phase::gather) {
+        gather(i);
+      }
       if (is_of_weights(i) && bytes_of(i) < l_.plan.bucket_bytes) {
         join(std::move(i));
       } else {
@@ -118,6 +131,16 @@ class Bucketing {
     open_.push_back({.instruction = std::move(i), .bytes = bytes});
   }
 
+  void gather(const Instruction& i) {
+    const std::string_view layer = layer_of(stage_.slots[i.reads[0]].name);
+    if (std::exchange(layer_, layer) != layer && on_its_way_ >= enough_) {
+      close(open_.size());
+      on_its_way_ = 0;
+      enough_ = std::min(2 * enough_, l_.plan.bucket_bytes);
+    }
+    on_its_way_ += bytes_of(i);
+  }
+
   bool ends_layer(const Instruction& i) {
     if (i.opcode == Opcode::accumulate) {
       return brought_.contains(i.reads[0]);
@@ -141,7 +164,10 @@ class Bucketing {
 
   const Lowering& l_;
   const StageProgram& stage_;
+  Phase phase_;
   bool by_layer_;
+  std::int64_t on_its_way_ = 0;  // bytes that are gathered together
+  std::int64_t enough_;
   Coordinates origin_;
   std::string_view layer_;
   std::vector<Bucket> open_;
@@ -154,8 +180,8 @@ class Bucketing {
 void bucket_collectives(Lowering& l) {
   for (StageProgram& stage : l.program.stages) {
     for (Segment& segment : stage.segments) {
-      segment.instructions = Bucketing(l, stage, is_for_micro_batch(segment.phase))
-                                 .run(std::move(segment.instructions));
+      segment.instructions =
+          Bucketing(l, stage, segment.phase).run(std::move(segment.instructions));
     }
   }
 }

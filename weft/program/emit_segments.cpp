@@ -61,6 +61,7 @@ void emit_segments(Lowering& l) {
     emitters.emplace_back(l, static_cast<int>(m));
     StageEmitter& emitter = emitters.back();
     const int chunks = static_cast<int>(l.meshes[m].stages.size());
+    emitter.emit_gather();
     for (int c = 0; c < chunks; ++c) {
       emitter.emit_forward(c);
     }

@@ -1,11 +1,12 @@
 // The segments that run once a step.
 //
+//   gather  parameters that zero1 and zero2 keep in parts become whole for this step; the forward
+//           pass runs meanwhile
 //   sync    accumulators become the gradients that the update needs (all-reduce in place, or
 //   reduce-scatter); parts of a
 //           tied parameter's gradient go to its owner
 //   norm    squares of the local gradients, each counted once, summed over all devices of the job
-//   update  optimizer on the local part; zero1 gathers the parameter; a tied parameter goes to its
-//   other homes
+//   update  optimizer on the local part; a tied parameter goes to its other homes
 
 #include <algorithm>
 
@@ -13,6 +14,20 @@
 #include "weft/program/emitter.h"
 
 namespace weft {
+
+void StageEmitter::emit_gather() {
+  begin(Phase::gather);
+  for (std::size_t v = 0; v < l_.home.size(); ++v) {
+    const auto home = l_.home[v].find(index_);
+    if (home != l_.home[v].end() && home->second.kept != home->second.stored) {
+      const auto parameter = static_cast<ValueId>(v);
+      convert(stored_slot(parameter, home->second.stored), home->second.kept);
+    }
+  }
+  if (segment_->instructions.empty()) {
+    stage_.segments.pop_back();
+  }
+}
 
 SlotId StageEmitter::synchronised(ValueId sum, bool beside_backward) {
   const ValueId parameter = l_.graph.values[sum].of;

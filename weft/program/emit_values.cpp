@@ -85,6 +85,9 @@ std::vector<SlotId> StageEmitter::visible(ValueId value) const {
     }
   };
   add(phase_, chunk_, false);
+  if (is_for_micro_batch(phase_)) {
+    add(Phase::gather, 0, false);
+  }
   if (l_.graph.values[value].kind != ValueKind::parameter) {
     if (phase_ == Phase::weight) {
       add(Phase::backward, chunk_, true);

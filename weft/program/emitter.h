@@ -17,6 +17,7 @@ class StageEmitter {
  public:
   StageEmitter(Lowering& l, int mesh);
 
+  void emit_gather();
   void emit_forward(int chunk);
   /// With `weights`, gradients of weights are left to `emit_weight`.
   void emit_backward(int chunk, bool weights);

@@ -1,7 +1,7 @@
 // Every storage that is not persistent is given back behind the last instruction that touches it or
-// a view of it, in the order of the segments; what lives for the step, in sync, norm or update. The
-// loss stays for the reader. What was sent is given back at the end of the segment, moved behind
-// the next schedule entry.
+// a view of it, in the order of the segments; what lives for the step, in sync (at its start, if
+// only micro-batches use it), norm or update. The loss stays for the reader. What was sent is given
+// back at the end of the segment, moved behind the next schedule entry.
 
 #include <algorithm>
 #include <map>
@@ -62,16 +62,24 @@ void free_in_stage(StageProgram& stage, SlotId keep) {
   // Where to free what: by segment and instruction; sent ones at the segment's end.
   std::map<std::pair<std::size_t, std::size_t>, std::vector<SlotId>> at;
   std::map<std::size_t, std::vector<SlotId>> sent;
+  std::vector<SlotId> behind_micro_batches;
   for (const auto& [storage, use] : last_uses(stage)) {
     if (stage.slots[storage].lifetime == Lifetime::persistent || storage == keep) {
       continue;
     }
-    auto& list = use.sent ? sent[use.segment] : at[{use.segment, use.instruction}];
+    const bool for_step = stage.slots[storage].lifetime == Lifetime::step &&
+                          is_for_micro_batch(stage.segments[use.segment].phase);
+    auto& list = for_step   ? behind_micro_batches
+                 : use.sent ? sent[use.segment]
+                            : at[{use.segment, use.instruction}];
     list.insert(list.end(), sharing[storage].begin(), sharing[storage].end());
   }
   for (std::size_t s = 0; s < stage.segments.size(); ++s) {
     std::vector<Instruction> out;
     auto& list = stage.segments[s].instructions;
+    if (stage.segments[s].phase == Phase::sync && !behind_micro_batches.empty()) {
+      out.push_back(free_of(behind_micro_batches, false));
+    }
     for (std::size_t i = 0; i < list.size(); ++i) {
       out.push_back(std::move(list[i]));
       if (const auto it = at.find({s, i}); it != at.end()) {

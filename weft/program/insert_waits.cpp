@@ -1,7 +1,8 @@
 // A wait stands before the first instruction that touches what a collective or a receive writes, or
 // that overwrites what it reads. Collectives need no wait for each other: the
-// communication lane keeps their order. What starts in `sync` may be waited for in `norm` or
-// `update`; nothing is left open at the end of forward, backward or update.
+// communication lane keeps their order. What starts in `gather` is waited for where forward first
+// needs it, what starts in `sync` may be waited for in `norm` or `update`; nothing else is left
+// open at the end of a segment.
 
 #include <algorithm>
 #include <set>
@@ -16,6 +17,7 @@ struct Pending {
   std::vector<SlotId> writes;
   std::set<SlotId> read = {};  // storages
   std::set<SlotId> written = {};
+  bool stays = false;  // open at the end of the segment
 };
 
 std::set<SlotId> storages_of(const StageProgram& stage, const std::vector<SlotId>& slots) {
@@ -36,10 +38,11 @@ Instruction wait_for(const Pending& pending) {
   return wait;
 }
 
-void wait_in_segment(const StageProgram& stage, std::vector<Instruction>& list,
-                     std::vector<Pending>& pending) {
+void wait_in_segment(const StageProgram& stage, Segment& segment, std::vector<Pending>& pending) {
+  const bool stays = segment.phase == Phase::gather || segment.phase == Phase::sync ||
+                     segment.phase == Phase::norm;
   std::vector<Instruction> out;
-  for (Instruction& i : list) {
+  for (Instruction& i : segment.instructions) {
     const std::set<SlotId> read = storages_of(stage, i.reads);
     const std::set<SlotId> written = storages_of(stage, i.writes);
     std::erase_if(pending, [&](const Pending& p) {
@@ -52,11 +55,22 @@ void wait_in_segment(const StageProgram& stage, std::vector<Instruction>& list,
       return true;
     });
     if (i.opcode == Opcode::collective || i.opcode == Opcode::recv) {
-      pending.push_back({.opcode = i.opcode, .writes = i.writes, .read = read, .written = written});
+      pending.push_back({.opcode = i.opcode,
+                         .writes = i.writes,
+                         .read = read,
+                         .written = written,
+                         .stays = stays});
     }
     out.push_back(std::move(i));
   }
-  list = std::move(out);
+  std::erase_if(pending, [&](const Pending& p) {
+    const bool ends = !p.stays || segment.phase == Phase::update;
+    if (ends) {
+      out.push_back(wait_for(p));
+    }
+    return ends;
+  });
+  segment.instructions = std::move(out);
 }
 
 }  // namespace
@@ -65,14 +79,7 @@ void insert_waits(Lowering& l) {
   for (StageProgram& stage : l.program.stages) {
     std::vector<Pending> pending;
     for (Segment& segment : stage.segments) {
-      wait_in_segment(stage, segment.instructions, pending);
-      if (segment.phase == Phase::sync || segment.phase == Phase::norm) {
-        continue;
-      }
-      for (const Pending& p : pending) {
-        segment.instructions.push_back(wait_for(p));
-      }
-      pending.clear();
+      wait_in_segment(stage, segment, pending);
     }
   }
 }

@@ -15,7 +15,8 @@ namespace weft {
 /// Where a parameter lives on one mesh.
 struct Home {
   Placements used;    // what its first use needs
-  Placements stored;  // `used`, split further by zero3
+  Placements stored;  // `used`, split further by the zero modes
+  Placements kept;    // in all of a step: `stored`, but along axes of zero1 and zero2 as used
   Placements summed;  // of a sum of gradients that are partial sums: split at once by zero2, zero3
   Placements update;  // of gradient and state when it is updated
 };
@@ -39,6 +40,7 @@ struct Lowering {
   std::vector<std::vector<NodeId>> users = {};  // by value
   std::vector<bool> repeated = {};              // by value: see repeated_values
   std::vector<NodeId> accumulated_by = {};  // by value: the accumulate node it is a term of, or -1
+  std::vector<bool> trained = {};           // by value: a parameter whose gradient is summed
 
   std::vector<ValueId> replaces =
       {};  // by value: the parameter or state it is the next value of, or -1

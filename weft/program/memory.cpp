@@ -127,15 +127,21 @@ class MemoryWalk {
     }
   }
 
+  // What lives for the step may be waited for by a micro-batch.
+  [[nodiscard]] std::pair<SlotId, int> instance(SlotId slot, int micro_batch) const {
+    const Slot& owner = stage_.slots[storage_of(stage_, slot)];
+    return {slot, owner.lifetime == Lifetime::micro_batch ? micro_batch : -1};
+  }
+
   void begin_buffers(SlotId slot, int micro_batch, std::int64_t size) {
     if (size > 0) {
-      under_way_[{slot, micro_batch}] += size;
+      under_way_[instance(slot, micro_batch)] += size;
       now_ += size;
     }
   }
 
   void end_buffers(SlotId slot, int micro_batch) {
-    const auto it = under_way_.find({slot, micro_batch});
+    const auto it = under_way_.find(instance(slot, micro_batch));
     if (it != under_way_.end()) {
       now_ -= it->second;
       under_way_.erase(it);

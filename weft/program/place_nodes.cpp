@@ -1,14 +1,17 @@
 // Placements. A forward node splits the factors its rule in the plan names; so does a gradient node
 // that has a rule, others follow what their inputs are (`follow`). A parameter is stored as its
-// first use needs it, split further along axes whose weight mode is zero3.
+// first use needs it, split further along axes that have a zero mode.
 //
 // For an axis along which the forward pass does not split a parameter:
 //
-//   mode        stored  accumulator          gradient and state at the update
-//   replicate   R       P (or R)             R
-//   zero1       R       P                    S0
-//   zero2       R       S0                   S0
-//   zero3       S0      S0                   S0
+//   mode        stored  in a step  accumulator  gradient and state at the update
+//   replicate   R       R          P (or R)     R
+//   zero1       S0      R          P            S0
+//   zero2       S0      R          S0           S0
+//   zero3       S0      S0         S0           S0
+//
+// With zero1 and zero2 a parameter is gathered once, beside the first forward pass; with zero3 for
+// each use.
 
 #include <algorithm>
 
@@ -36,27 +39,36 @@ const Placements* stored_beside(const Lowering& l, const std::string& name, int 
 Home make_home(const Lowering& l, ValueId parameter, int stage, const Placements& used) {
   const StagePlan& plan = l.plan.stages[stage];
   const Value& value = l.graph.values[parameter];
-  Home home{
-      .used = used, .stored = used, .summed = Placements(used.size(), partial()), .update = used};
-  if (const Placements* stored = stored_beside(l, value.name, l.mesh_of[stage]);
-      stored != nullptr) {
-    home.stored = *stored;
-    return home;
-  }
+  Home home{.used = used,
+            .stored = used,
+            .kept = used,
+            .summed = Placements(used.size(), partial()),
+            .update = used};
+  const Placements* beside = stored_beside(l, value.name, l.mesh_of[stage]);
+  const bool trained = l.trained[parameter];
   for (std::size_t a = 0; a < used.size(); ++a) {
     if (used[a].kind != Placement::Kind::replicate || value.type.rank() == 0) {
       continue;
     }
     const WeightMode mode = weight_mode(plan, value.name, plan.mesh.axes[a].name);
+    if (mode != WeightMode::zero3 && !trained && beside == nullptr) {
+      continue;  // nothing of it is updated in parts
+    }
     if (mode == WeightMode::zero3) {
-      home.stored[a] = shard(0);
+      home.kept[a] = shard(0);
     }
     if (mode == WeightMode::zero2 || mode == WeightMode::zero3) {
       home.summed[a] = shard(0);
     }
     if (mode != WeightMode::replicate) {
+      home.stored[a] = shard(0);
       home.update[a] = shard(0);
     }
+  }
+  if (beside != nullptr) {
+    const bool once = home.kept != home.stored;
+    home.stored = *beside;
+    home.kept = once ? home.kept : home.stored;
   }
   return home;
 }
@@ -222,7 +234,7 @@ void home_statistics(Lowering& l, const Node& node, int stage) {
     if (l.graph.values[v].kind == ValueKind::parameter && l.home[v].empty()) {
       const Placements whole(l.plan.stages[stage].mesh.axes.size());
       l.home[v][l.mesh_of[stage]] = {
-          .used = whole, .stored = whole, .summed = whole, .update = whole};
+          .used = whole, .stored = whole, .kept = whole, .summed = whole, .update = whole};
     }
   }
 }

@@ -10,7 +10,7 @@ namespace {
 
 bool is_parameter_gather(const StageProgram& stage, const Instruction& i) {
   return i.opcode == Opcode::collective && i.collective == CollectiveKind::all_gather &&
-         stage.slots[storage_of(stage, i.reads[0])].lifetime == Lifetime::persistent;
+         stage.slots[storage_of(stage, i.reads[0])].lifetime != Lifetime::micro_batch;
 }
 
 // Runs of instructions that belong to the same layer, by the nodes they compute; what computes no

@@ -40,6 +40,8 @@ bool is_for_micro_batch(Phase phase) {
 
 std::string_view phase_name(Phase phase) {
   switch (phase) {
+    case Phase::gather:
+      return "gather";
     case Phase::forward:
       return "forward";
     case Phase::backward:

@@ -72,8 +72,9 @@ struct Instruction {
   bool moved = false;
 };
 
-/// `weight`: gradients of weights, where the plan takes them out of `backward`.
-enum class Phase : std::uint8_t { forward, backward, weight, sync, norm, update };
+/// `gather`: of parameters that are kept in parts and used whole in all of the step. `weight`:
+/// gradients of weights, where the plan takes them out of `backward`.
+enum class Phase : std::uint8_t { gather, forward, backward, weight, sync, norm, update };
 [[nodiscard]] std::string_view phase_name(Phase phase);
 /// Whether it runs for each micro-batch; the others run once a step.
 [[nodiscard]] bool is_for_micro_batch(Phase phase);
@@ -107,7 +108,8 @@ struct StageProgram {
   Mesh mesh;
   std::vector<Slot> slots;
   /// At most one for a phase and chunk, in the order in which a micro-batch goes through them:
-  /// forward of all chunks, backward and weight in reverse, then what runs once a step.
+  /// what is gathered before, forward of all chunks, backward and weight in reverse, then what runs
+  /// once a step.
   std::vector<Segment> segments;
   std::vector<ScheduleEntry> schedule;
   int send_slack = 1;  // what was sent is given back so many schedule entries later

@@ -16,7 +16,8 @@
 //   zb-v         `list_schedule` plays the pipeline and lets every mesh take what is ready, with
 //                gradients of weights apart; each mesh holds P micro-batches, as 1f1b's first does
 //
-// Then, once a step: sync, norm (if gradients are clipped), update.
+// Once a step: gather (if there is something to gather) before all this; sync, norm (if gradients
+// are clipped) and update behind it.
 
 #include <algorithm>
 
@@ -103,14 +104,18 @@ void schedule_stages(Lowering& l) {
   const std::vector<std::vector<OrderEntry>> order = orders(l);
   for (std::size_t p = 0; p < l.program.stages.size(); ++p) {
     StageProgram& stage = l.program.stages[p];
+    const auto once = [&](Phase phase) {
+      if (find_segment(stage, phase) >= 0) {
+        stage.schedule.push_back({.phase = phase, .micro_batch = -1});
+      }
+    };
+    once(Phase::gather);
     for (const OrderEntry& entry : order[p]) {
       stage.schedule.push_back(
           {.phase = phase_of(entry.phase), .micro_batch = entry.micro_batch, .chunk = entry.chunk});
     }
     for (const Phase phase : {Phase::sync, Phase::norm, Phase::update}) {
-      if (find_segment(stage, phase) >= 0) {
-        stage.schedule.push_back({.phase = phase, .micro_batch = -1});
-      }
+      once(phase);
     }
   }
 }

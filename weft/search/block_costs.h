@@ -20,8 +20,8 @@ enum CostKind : int {
   kBackwardWait,  // collectives in the backward pass that the next node waits for
   kWeight,        // kernels of gradients of weights, and adding these up
   kBeside,        // collectives of a micro-batch that run beside kernels (zero2, zero3)
-  kSync,          // once a step, beside the last backward pass: reduction of gradients
-  kStep,          // once a step: update, gathers of zero1 and zero2
+  kSync,          // once a step, beside kernels: reduction of gradients, gathers of zero1, zero2
+  kStep,          // once a step: update
   kState,         // bytes: parameters, sums of gradients, states
   kSaved,         // bytes kept for backward of a micro-batch: what the block makes
   kEntered,       // same: what enters the block

@@ -182,6 +182,10 @@ struct Estimator::State {
                              (sent - 1) * cost.collective_seconds(kind, groups, 0)
                        : 0.0;
     };
+    // What does not hide behind a pass, unless that has collectives of its own to wait for.
+    const auto seen = [&](double sent_s, double pass_s) {
+      return recipe.tp > 1 ? sent_s : std::max(0.1 * sent_s, sent_s - pass_s);
+    };
     if (recipe.zero == 3) {
       const double gather_s = seconds(CollectiveKind::all_gather, stage.parameter_bytes);
       const double scatter_s = seconds(CollectiveKind::reduce_scatter, stage.gradient_bytes);
@@ -192,7 +196,7 @@ struct Estimator::State {
     if (recipe.zero == 2) {
       const double scatter_s = seconds(CollectiveKind::reduce_scatter, stage.gradient_bytes);
       stage.backward_s = std::max(stage.backward_s, scatter_s);
-      return seconds(CollectiveKind::all_gather, stage.parameter_bytes) +
+      return seen(seconds(CollectiveKind::all_gather, stage.parameter_bytes), stage.forward_s) +
              scatter_s / std::max(stage.layers, 1);
     }
     const CollectiveKind kind =
@@ -200,7 +204,7 @@ struct Estimator::State {
     const double reduce_s = seconds(kind, stage.gradient_bytes);
     const double gather_s =
         recipe.zero == 1 ? seconds(CollectiveKind::all_gather, stage.parameter_bytes) : 0;
-    return std::max(0.1 * reduce_s, reduce_s - stage.backward_s) + gather_s;
+    return seen(reduce_s, stage.backward_s) + seen(gather_s, stage.forward_s);
   }
 
   static double memory_bytes(const Recipe& recipe, int s, const StageSums& stage) {

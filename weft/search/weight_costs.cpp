@@ -5,8 +5,8 @@
 // A weight that an axis of n devices leaves whole, with a gradient of V bytes that is a partial
 // sum:
 //   replicate   all_reduce V beside the last backward pass
-//   zero1       reduce_scatter V beside it; parameters gathered behind the update
-//   zero2       reduce_scatter V in each micro-batch; parameters gathered behind the update
+//   zero1       reduce_scatter V beside it; parameters gathered beside the first forward pass
+//   zero2       reduce_scatter V in each micro-batch; parameters gathered as with zero1
 //   zero3       gathers before forward and backward and reduce_scatter in each micro-batch
 // A gradient that is made whole everywhere is not reduced; one that is made in rows is gathered
 // with `replicate` and fits the other modes as it is. Memory: parameters / n with zero3, sums of
@@ -89,8 +89,9 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Pl
                                       : static_cast<double>(own.bytes());
   }
   // With one micro-batch gradients come while what was kept for them goes.
-  costs[kState] +=
-      parameter / parts[3] + (place_.several ? gradient / parts[2] / rows : 0) + states / parts[1];
+  const double apart = parts[1] > parts[3] ? parameter / parts[1] : 0;  // besides what is gathered
+  costs[kState] += parameter / parts[3] + apart +
+                   (place_.several ? gradient / parts[2] / rows : 0) + states / parts[1];
   for (const NodeId u : state.updates) {
     costs[kStep] += update_seconds(graph_.nodes[u], type, used, parts[1]);
   }
@@ -123,11 +124,11 @@ void WeightCosts::reduce(int axis, WeightMode mode, Placement::Kind made, double
       break;
     case WeightMode::zero1:
       costs[kSync] += partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[1]) : 0;
-      costs[kStep] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      costs[kSync] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
       break;
     case WeightMode::zero2:
       costs[kBeside] += scatter_s;
-      costs[kStep] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      costs[kSync] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
       break;
     case WeightMode::zero3:
       costs[kBeside] +=
