@@ -109,10 +109,8 @@ void fold(const std::string& function, const Groups& groups, const at::Tensor& x
       fold_groups<T>(groups, x, y, [](W a, W b) { return a > b || is_nan(a) ? a : b; });
     } else if (function == "min") {
       fold_groups<T>(groups, x, y, [](W a, W b) { return a < b || is_nan(a) ? a : b; });
-    } else if (function == "prod") {
-      fold_groups<T>(groups, x, y, [](W a, W b) { return a * b; });
     } else {
-      fold_groups<T>(groups, x, y, [](W a, W b) { return a + b; });
+      fold_groups<T>(groups, x, y, [](W a, W b) { return a * b; });
     }
   });
 }
@@ -122,16 +120,14 @@ void sum_into(const KernelCall& call, at::Tensor& y) {
   const std::vector<std::int64_t> dims = reduced_dims(call, x);
   if (dims.empty()) {
     y.copy_(x);
-  } else if (y.numel() > 1) {
-    at::sum_out(y, x, dims, attr_int(call.call.attrs, "keep") == 1, x.scalar_type());
-  } else if (at::isFloatingType(x.scalar_type())) {
+  } else if (y.numel() == 1 && at::isFloatingType(x.scalar_type())) {
     visit_floating(x, [&](auto tag) {
       using T = typename decltype(tag)::type;
       const double sum = chunked_sum<T>(x, [](Pack<double>& /*value*/) WEFT_INLINE {});
       *y.data_ptr<T>() = static_cast<T>(sum);
     });
   } else {
-    fold("sum", groups_of(call, x), x, y);
+    at::sum_out(y, x, dims, attr_int(call.call.attrs, "keep") == 1, x.scalar_type());
   }
 }
 

@@ -103,11 +103,13 @@ class LogSumExp final : public Collective {
       for (const at::Tensor& part : parts) {
         top = std::max(top, part.data_ptr<T>()[i]);
       }
+      // Members without a part of the terms have -inf, maybe all of this axis.
+      const T base = std::isinf(top) && top < 0 ? T(0) : top;
       T sum = 0;
       for (const at::Tensor& part : parts) {
-        sum += std::exp(part.data_ptr<T>()[i] - top);
+        sum += std::exp(part.data_ptr<T>()[i] - base);
       }
-      out[i] = top + std::log(sum);
+      out[i] = base + std::log(sum);
     }
   }
 

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "weft/kernels/run_kernel.h"
@@ -250,6 +252,30 @@ TEST(Collectives, ScattersInPlace) {
         ->run(communicator);
     EXPECT_EQ(mine[0].item<float>(), 6 * 2 * communicator.rank());
     EXPECT_EQ(mine[1].item<float>(), 6 * (2 * communicator.rank() + 1));
+  });
+}
+
+// A member without terms has -inf. If all are, so is the result: those of another axis have terms.
+TEST(Collectives, LogSumExpWithoutTermsHasNone) {
+  const Case c{"lse", {kTwo}, {3}, DType::f64, all_reduce, 0, "L", "R"};
+  const StageProgram stage = stage_of(c);
+  const double none = -std::numeric_limits<double>::infinity();
+  run_ranks(2, [&](Communicator& communicator) {
+    const Coordinates at = {communicator.rank()};
+    const at::Tensor from = at::full({3}, none, at::kDouble);
+    from[1].fill_(communicator.rank() == 0 ? 5.0 : none);
+    from[2].fill_(1.0);
+    const at::Tensor to = at::zeros_like(from);
+    make_collective({.stage = stage,
+                     .instruction = stage.segments[0].instructions[0],
+                     .at = at,
+                     .samples = 1,
+                     .group = 0},
+                    {from}, {to})
+        ->run(communicator);
+    EXPECT_EQ(to[0].item<double>(), none);
+    EXPECT_EQ(to[1].item<double>(), 5);
+    EXPECT_DOUBLE_EQ(to[2].item<double>(), 1 + std::log(2));
   });
 }
 
