@@ -34,7 +34,8 @@ class Random {
   std::mt19937 engine_;
 };
 
-/// Layers that repeat features of real models: residuals, heads, a weight and a value used twice.
+/// Layers that repeat features of real models: residuals, heads, a weight and a value used twice, a
+/// view of a parameter.
 class RandomModel {
  public:
   RandomModel(const OpTable& ops, Random& random) : b_(graph_, ops), random_(random) {}
@@ -45,7 +46,7 @@ class RandomModel {
     const ValueId inv_count = b_.input("inv_count", {{}, DType::f64});
     for (int i = 0; i < layers; ++i) {
       const std::string layer = "l." + std::to_string(i) + "/";
-      switch (random_.below(4)) {
+      switch (random_.below(5)) {
         case 0:
           perceptron(layer);
           break;
@@ -54,6 +55,9 @@ class RandomModel {
           break;
         case 2:
           tied(layer);
+          break;
+        case 3:
+          positions(layer);
           break;
         default:
           norm(layer);
@@ -109,6 +113,17 @@ class RandomModel {
     }
     const ValueId y = b_.emit("linear", {x_, shared_}, {}, layer + "linear");
     residual(b_.emit("mul", {y, x_}, {}, layer + "product"), layer);
+  }
+
+  // A table with a row for each token, as a view of a parameter, or one row for all of them.
+  void positions(const std::string& layer) {
+    const bool table = random_.one_in(2);
+    const ValueId w = weight(layer + "w", {1, table ? kTokens : 1, kHidden});
+    residual(table ? b_.emit("reshape", {w}, {{"shape", fmt::format("{},{}", kTokens, kHidden)}},
+                             layer + "rows")
+                   : b_.emit("expand", {w}, {{"shape", fmt::format("B,{},{}", kTokens, kHidden)}},
+                             layer + "rows"),
+             layer);
   }
 
   void norm(const std::string& layer) {

@@ -137,5 +137,93 @@ TEST(Lower, FrozenLayersAreSound) {
             5, 40);
 }
 
+// Gathers of zero3 parameters start some layers ahead. A gather of what is only a view of one must
+// not: the view has to be made first.
+struct GatheredView {
+  std::string model;
+  std::string recipe;
+  std::vector<NodeRule> rules;  // in front of the recipe's
+  std::string value;            // that is gathered, a view of a parameter's storage
+};
+
+bool is_gathered_view(const StageProgram& stage, const Instruction& i, const std::string& value) {
+  return i.opcode == Opcode::collective && i.collective == CollectiveKind::all_gather &&
+         stage.slots[i.reads[0]].view_of >= 0 && stage.slots[i.reads[0]].name == value;
+}
+
+// A recipe's plan, to be changed by hand.
+struct Changed {
+  OpTable ops = builtin_ops();
+  Graph training;
+  Plan plan;
+
+  Changed(const std::string& model_text, const std::string& recipe) {
+    const Model model = load_model(model_text, {}, ops);
+    const Task task =
+        make_task({.model = model_text, .cluster = "1x4xA100-80GB", .batch = 8}, model);
+    training = training_graph(model.forward, task.optimizer, ops);
+    plan = recipe_plan(parse_recipe(recipe), task, model.forward, ops).plan.value();
+  }
+
+  [[nodiscard]] Program sound_program() const {
+    const Program program = lower(training, plan, ops);
+    const std::vector<std::string> wrong = violations(program, training, ops);
+    EXPECT_TRUE(wrong.empty()) << fmt::format("{}", fmt::join(wrong, "\n"));
+    return program;
+  }
+};
+
+void check_gathered_view(const GatheredView& view) {
+  Changed changed(view.model, view.recipe);
+  std::vector<NodeRule>& rules = changed.plan.stages[0].nodes;
+  rules.insert(rules.begin(), view.rules.begin(), view.rules.end());
+  for (const int prefetch : {0, 1, 2}) {
+    changed.plan.prefetch = prefetch;
+    const Program program = changed.sound_program();
+    const StageProgram& stage = program.stages[0];
+    const Segment& forward = stage.segments[find_segment(stage, Phase::forward)];
+    EXPECT_EQ(std::ranges::count_if(
+                  forward.instructions,
+                  [&](const Instruction& i) { return is_gathered_view(stage, i, view.value); }),
+              1);
+  }
+}
+
+constexpr const char* kVit = "vit:layers=2,hidden=32,heads=4,image=16,patch=4,classes=8";
+
+TEST(Lower, AReshapedParameterIsGatheredBehindTheReshape) {
+  const std::string rows = "embeddings/position_embeddings.rows";
+  for (const std::string recipe :
+       {"tp=4,micro-batches=2", "dp=2,tp=2,micro-batches=2", "dp=2,tp=2,zero=3,micro-batches=2"}) {
+    SCOPED_TRACE(recipe);
+    check_gathered_view({.model = kVit,
+                         .recipe = recipe,
+                         .rules = {{.nodes = rows, .split = {{"tp", "s"}}}},
+                         .value = rows});
+  }
+}
+
+// The table of a tied model: features along tp for the embedding, rows along dp for the head.
+TEST(Lower, ASlicedParameterIsGatheredBehindTheSlice) {
+  check_gathered_view({.model = "gpt:layers=2,hidden=32,heads=4,vocab=64,seq=16,tied=1",
+                       .recipe = "dp=2,tp=2,micro-batches=2",
+                       .rules = {{.nodes = "embed/wte", .split = {{"dp", "b"}, {"tp", "h"}}},
+                                 {.nodes = "head/logits", .split = {{"dp", "n"}}}},
+                       .value = "embed/wte.weight"});
+}
+
+// The gradient of the class token is a sum over samples, then a reshape. The sum has a rule that
+// gathers its operand: its kernel may wait for that, but not longer than the reshape.
+TEST(Lower, AGradientOfAWeightThatIsReadIsThereInTime) {
+  for (const std::string recipe :
+       {"dp=4,micro-batches=2", "dp=2,pp=2,micro-batches=2,schedule=zb-h1"}) {
+    SCOPED_TRACE(recipe);
+    Changed changed(kVit, recipe);
+    changed.plan.stages[0].gradients = {
+        {.nodes = "embeddings/cls_tokens.grad/reduce", .split = {}}};
+    static_cast<void>(changed.sound_program());
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -29,6 +29,15 @@ bool is_weight_gradient(const Lowering& l, NodeId n) {
          });
 }
 
+// A gradient of a weight that is added up and of no other use. (A gradient of a weight may take two
+// nodes: the sum over the samples, then a reshape.)
+bool is_only_summed(const Lowering& l, NodeId n) {
+  return is_weight_gradient(l, n) && std::ranges::all_of(l.graph.nodes[n].outputs, [&](ValueId v) {
+           return std::ranges::all_of(
+               l.users[v], [&](NodeId user) { return is_accumulate(l.graph.nodes[user]); });
+         });
+}
+
 bool is_input_gradient(const Lowering& l, NodeId n) {
   return is_gradient(l, n) && !is_weight_gradient(l, n);
 }
@@ -98,10 +107,10 @@ void StageEmitter::emit_accumulate(ValueId term, std::string_view layer) {
 }
 
 // Whether a rule makes this gradient of a weight from operands that must come together first: these
-// start on their way here.
+// start on their way here. One that other nodes read cannot be kept waiting.
 bool StageEmitter::gathers_operands(NodeId n) {
   const Node& node = l_.graph.nodes[n];
-  if (l_.plan.prefetch == 0 || !is_weight_gradient(l_, n) || l_.ring_axis[n] >= 0 ||
+  if (l_.plan.prefetch == 0 || !is_only_summed(l_, n) || l_.ring_axis[n] >= 0 ||
       gradient_rule_for(l_.plan.stages[plan_stage()], node.name) == nullptr) {
     return false;
   }

@@ -8,9 +8,11 @@
 namespace weft {
 namespace {
 
+// Of what is there from the start of the segment. A view of it (a reshape, a slice) is not, it comes
+// with the instruction that makes it.
 bool is_parameter_gather(const StageProgram& stage, const Instruction& i) {
   return i.opcode == Opcode::collective && i.collective == CollectiveKind::all_gather &&
-         stage.slots[storage_of(stage, i.reads[0])].lifetime != Lifetime::micro_batch;
+         stage.slots[i.reads[0]].lifetime != Lifetime::micro_batch;
 }
 
 // Runs of instructions that belong to the same layer, by the nodes they compute; what computes no
