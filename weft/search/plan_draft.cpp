@@ -3,24 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "weft/base/error.h"
 #include "weft/search/in_flight.h"
 #include "weft/search/stage_plan.h"
+#include "weft/solver/layer_moves.h"
 
-// With t_p the seconds of a micro-batch on mesh p, forward and backward, in all of its v stages,
-// and m micro-batches,
+// The cut with the smallest max t_s over stages s, t_s being the seconds of a micro-batch, comes
+// from bisection on r = max t_s: each stage in turn takes as many layers as it can in r seconds and
+// its memory; no cut is better, since a stage's time grows with its layers.
 //
-//   step = (m - 1/v) max (t_p, x_p) + 1/v (sum t_p + 2 sum x_p) + max (seen sync + update) + shared
+// Where a mesh has v > 1 stages, the step depends on what each mesh takes in all of its stages,
+// t_p. From the bisection's cut on, layers move from stage to stage (solver/layer_moves.h) as long
+// as this makes
 //
-// where v counts thrice for zb-v, whose gradients of weights fill the ends, x_p sends what the
-// stages of mesh p make to the next ones, and `shared` is for parameters that several stages use. A
-// mesh's reduction of gradients is seen but for what hides behind its last backward pass and, for
-// all but the first mesh, behind those of the meshes before it.
+//   (m - 1/v) max t_p + 1/v sum t_p,       v counting thrice for zb-v
 //
-// The cut with the smallest max t_s over stages comes from bisection on r = max t_s: each stage in
-// turn takes as many layers as it can in r seconds and its memory; no cut is better, since a
-// stage's time grows with its layers.
+// smaller. The ends of a pipeline of few micro-batches depend on the schedule: drafts that are near
+// the best are improved by moves that make the played schedule shorter.
 
 namespace weft {
 namespace {
@@ -29,8 +30,19 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kBisections = 20;
 constexpr double kPrecision = 1e-3;
 constexpr double kHopeless = 1e4;  // times the least time of all layers
-constexpr int kFilled = 3;         // the ends of a pipeline are so much shorter with zb-v
-constexpr double kSeenSync = 0.1;  // share of a reduction that is seen at least
+constexpr int kFilled =
+    3;  // the ends are so much shorter with zb-v: gradients of weights fill them
+constexpr int kMostMoves = 5000;
+constexpr double kPlayedTasks = 1e6;  // of all moves of a draft
+constexpr int kPlayedRounds = 2;
+
+std::vector<double> mesh_sums(const Configuration& c, const std::vector<double>& times) {
+  std::vector<double> sums(c.meshes.size(), 0);
+  for (std::size_t s = 0; s < times.size(); ++s) {
+    sums[c.mesh_index(static_cast<int>(s))] += times[s];
+  }
+  return sums;
+}
 
 }  // namespace
 
@@ -58,8 +70,74 @@ void Drafting::cut(Draft& draft) const {
     const double middle = (low + high) / 2;
     (cover(draft, middle) ? high : low) = middle;
   }
-  if (cover(draft, high)) {
-    answer(draft);
+  if (!cover(draft, high)) {
+    return;
+  }
+  const Configuration& c = draft.configuration;
+  if (c.chunks > 1) {
+    move_layers(draft, kMostMoves, [&](const std::vector<double>& times) {
+      const std::vector<double> sums = mesh_sums(c, times);
+      const double share = ends_share(c);
+      return (c.micro_batches - share) * *std::ranges::max_element(sums) +
+             share * std::accumulate(sums.begin(), sums.end(), 0.0);
+    });
+  }
+  answer(draft);
+}
+
+// The kinds of tasks take their shares of a stage's time as they do now.
+void Drafting::improve(Draft& draft) const {
+  const Configuration& c = draft.configuration;
+  const int played = std::min(c.micro_batches, kPlayedRounds * static_cast<int>(c.meshes.size()));
+  const int effort = static_cast<int>(kPlayedTasks / (3 * played * c.stages()));
+  if (draft.step_s == kNever || c.stages() == 1) {
+    return;
+  }
+  PlayedStages stages = played_stages(draft);
+  const auto sum = [](const std::vector<double>& of) {
+    return std::accumulate(of.begin(), of.end(), 0.0);
+  };
+  const double all = sum(stages.forward_s) + sum(stages.backward_s) + sum(stages.weight_s);
+  const double forward = sum(stages.forward_s) / all;
+  const double backward = sum(stages.backward_s) / all;
+  Draft moved = draft;
+  move_layers(moved, effort, [&](const std::vector<double>& times) {
+    for (std::size_t s = 0; s < times.size(); ++s) {
+      stages.forward_s[s] = forward * times[s];
+      stages.backward_s[s] = backward * times[s];
+      stages.weight_s[s] = (1 - forward - backward) * times[s];
+    }
+    const std::vector<double> ends = played_seconds(stages, orders(c, played));
+    const double last = ends.empty() ? kNever : *std::ranges::max_element(ends);
+    return last + (c.micro_batches - played) * std::ranges::max(mesh_sums(c, times));
+  });
+  answer(moved);
+  if (moved.step_s < draft.step_s) {
+    draft = std::move(moved);
+  }
+}
+
+void Drafting::move_layers(Draft& draft, int effort,
+                           const std::function<double(const std::vector<double>&)>& step_s) const {
+  LayerMoves problem{.layers = static_cast<int>(model_.chain.layers.size()),
+                     .stage_s =
+                         [&](int s, int first, int end) {
+                           StageQuestion question = draft.questions[s];
+                           question.first = first;
+                           question.end = end;
+                           return draft.table_of(s).seconds(question);
+                         },
+                     .step_s = step_s,
+                     .mesh_of = {}};
+  std::vector<int> ends;
+  for (int s = 0; s < draft.configuration.stages(); ++s) {
+    problem.mesh_of.push_back(draft.configuration.mesh_index(s));
+    ends.push_back(draft.questions[s].end);
+  }
+  improve_cut(problem, effort, ends);
+  for (std::size_t s = 0; s < ends.size(); ++s) {
+    draft.questions[s].first = s == 0 ? 0 : ends[s - 1];
+    draft.questions[s].end = ends[s];
   }
 }
 
@@ -140,67 +218,6 @@ double Drafting::transfer_seconds(const PipelineMesh& from, const PipelineMesh& 
   return model_.cost.transfer_seconds(pieces, 1);
 }
 
-// Parameters that several stages use: gradients go to the first of them, new values come back.
-double Drafting::shared_seconds(const Draft& draft) const {
-  double sum = 0;
-  const auto stage_of = [&](int layer) {
-    int stage = 0;
-    while (draft.questions[stage].end <= layer) {
-      ++stage;
-    }
-    return stage;
-  };
-  for (std::size_t i = 0; i < model_.chain.shared.size(); ++i) {
-    const PipelineMesh& first = draft.configuration.mesh_of(stage_of(model_.chain.shared_first[i]));
-    const PipelineMesh& last = draft.configuration.meshes.back();
-    if (!(first == last)) {
-      const TensorType& type = model_.training.values[model_.chain.shared[i]].type;
-      // A gradient is twice as wide as a parameter.
-      sum += 3 * transfer_seconds(last, first, type.bytes() / (first.shape.tp2 * first.shape.tp));
-    }
-  }
-  return sum;
-}
-
-double Drafting::estimate(const Draft& draft) const {
-  struct MeshSum {
-    double micro_batch_s = 0;
-    double send_s = 0;
-    double sync_s = 0;
-    double step_s = 0;
-    bool waits = false;
-  };
-  const Configuration& c = draft.configuration;
-  std::vector<MeshSum> sums(c.meshes.size());
-  for (int s = 0; s < c.stages(); ++s) {
-    const StageCost& cost = draft.answers[s].cost;
-    MeshSum& sum = sums[c.mesh_index(s)];
-    sum.micro_batch_s += cost.micro_batch_s();
-    sum.send_s += s + 1 < c.stages() ? send_seconds(draft, s) : 0;
-    sum.sync_s += cost.sync_s;
-    sum.step_s += cost.step_s;
-    sum.waits = sum.waits || cost.wait_s > 0;
-  }
-  double all = 0;
-  double slowest = 0;
-  double tail = 0;
-  double before = 0;  // backward passes of earlier meshes, behind which this one's end hides
-  for (std::size_t p = 0; p < sums.size(); ++p) {
-    const MeshSum& sum = sums[p];
-    all += sum.micro_batch_s + 2 * sum.send_s;
-    // A link carries one micro-batch after the other.
-    slowest = std::max({slowest, sum.micro_batch_s, sum.send_s});
-    const StageCost& last = draft.answers[p].cost;  // of the mesh's backward passes
-    const double backward_s = last.backward_s + last.weight_s;
-    const double seen_s =
-        sum.waits ? sum.sync_s : std::max(kSeenSync * sum.sync_s, sum.sync_s - backward_s);
-    tail = std::max(tail, seen_s + sum.step_s - before);
-    before += backward_s;
-  }
-  const double share = 1.0 / (c.chunks * (c.folded ? kFilled : 1));
-  return (c.micro_batches - share) * slowest + share * all + tail + shared_seconds(draft);
-}
-
 Plan Drafting::plan(const Draft& draft) const {
   const Configuration& c = draft.configuration;
   Plan plan =
@@ -247,6 +264,10 @@ PipelineTimes Drafting::pipeline_times(const Draft& draft, bool apart, bool wide
     }
   }
   return times;
+}
+
+double ends_share(const Configuration& c) {
+  return 1.0 / (c.chunks * (c.folded ? kFilled : 1));
 }
 
 double guessed_bytes(const Draft& draft, int stage) {

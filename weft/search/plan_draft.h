@@ -1,10 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "weft/search/configurations.h"
+#include "weft/search/play_pipeline.h"
 #include "weft/search/stage_table.h"
 #include "weft/solver/pipeline_order.h"
 
@@ -16,6 +19,7 @@ struct Draft {
   std::vector<StageTable*> tables;                          // by mesh
   double bound_s = 0;                                       // no cut and no schedule is faster
   double step_s = std::numeric_limits<double>::infinity();  // about; infinite: it does not fit
+  double order_gain_s = 0;  // what another order of the micro-batches may save, where that is known
   bool judged = false;
   std::vector<StageQuestion> questions;  // by stage
   std::vector<StageAnswer> answers;
@@ -25,8 +29,8 @@ struct Draft {
   }
 };
 
-/// Cuts drafts, estimates them and makes them plans. The mathematics stands in plan_draft.cpp. The
-/// arguments must outlive it.
+/// Cuts drafts, estimates them and makes them plans. The mathematics stands in plan_draft.cpp and
+/// draft_estimate.cpp. The arguments must outlive it. One thread at a time.
 class Drafting {
  public:
   /// `schedule`: 1f1b or another one of one stage a mesh. Where meshes have several, it is
@@ -34,9 +38,11 @@ class Drafting {
   Drafting(const Task& task, const BlockModel& model, std::string schedule)
       : task_(task), model_(model), schedule_(std::move(schedule)) {}
 
-  /// The cut with the smallest slowest stage, where stage s has `questions[s].bytes` of memory; and
-  /// its estimate.
+  /// The cut with the smallest slowest stage or, where meshes have several, about the smallest
+  /// slowest mesh, where stage s has `questions[s].bytes` of memory; and its estimate.
   void cut(Draft& draft) const;
+  /// Moves layers from stage to stage of a draft that fits, where its schedule is faster then.
+  void improve(Draft& draft) const;
   /// The best ways for the cut that the draft has, and its estimate.
   void answer(Draft& draft) const;
   [[nodiscard]] Plan plan(const Draft& draft) const;
@@ -48,24 +54,43 @@ class Drafting {
   /// Seconds of the stages, and room for micro-batches in flight: as in 1F1B, or all there is.
   /// `apart`: gradients of weights are a task of their own.
   [[nodiscard]] PipelineTimes pipeline_times(const Draft& draft, bool apart, bool wide) const;
+  /// What no order of the micro-batches saves more than, against 1F1B.
+  [[nodiscard]] double most_order_gain(const Draft& draft) const;
 
   [[nodiscard]] std::string schedule_of(const Configuration& c) const {
     return c.folded ? "zb-v" : c.chunks > 1 ? "interleaved" : schedule_;
   }
 
  private:
+  using Orders = std::vector<std::vector<OrderEntry>>;
+  struct OrdersKey {
+    int meshes = 0;
+    int chunks = 0;
+    bool folded = false;
+    int micro_batches = 0;
+    auto operator<=>(const OrdersKey&) const = default;
+  };
+
   bool cover(Draft& draft, double seconds) const;
+  void move_layers(Draft& draft, int effort,
+                   const std::function<double(const std::vector<double>&)>& step_s) const;
   [[nodiscard]] double estimate(const Draft& draft) const;
+  [[nodiscard]] PlayedStages played_stages(const Draft& draft) const;
+  [[nodiscard]] std::vector<double> mesh_ends(const Configuration& c,
+                                              const PlayedStages& stages) const;
+  [[nodiscard]] const Orders& orders(const Configuration& c, int micro_batches) const;
   [[nodiscard]] double send_seconds(const Draft& draft, int stage) const;
   [[nodiscard]] double transfer_seconds(const PipelineMesh& from, const PipelineMesh& to,
                                         std::int64_t bytes) const;
-  [[nodiscard]] double shared_seconds(const Draft& draft) const;
 
   const Task& task_;
   const BlockModel& model_;
   std::string schedule_;
+  mutable std::map<OrdersKey, Orders> orders_ = {};  // that were needed so far
 };
 
+/// Of what a micro-batch takes on all meshes: for the ends of the pipeline.
+[[nodiscard]] double ends_share(const Configuration& configuration);
 /// Memory of a device of a stage as the tables see it.
 [[nodiscard]] double guessed_bytes(const Draft& draft, int stage);
 
