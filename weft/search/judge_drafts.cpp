@@ -3,12 +3,13 @@
 //   1. a draft is lowered and simulated. Where the program needs more memory than a stage was
 //      given, or less, the stage is given less, or more, and cut again: so the judge corrects what
 //      the tables guess of memory that is used for a moment.
-//   2. of pipelines that are among the best, orders of micro-batches other than 1F1B: with
-//      gradients of weights apart, and as many micro-batches in flight as memory allows
-//      (solver/pipeline_order.h). They are simulated where their estimate is better.
+//   2. of pipelines that would be the best if they took no longer than the bound of all orders
+//      says, orders of micro-batches other than 1F1B: with gradients of weights apart, and as many
+//      micro-batches in flight as memory allows (solver/pipeline_order.h). They are simulated where
+//      their estimate is better.
 //   3. how well the operands of gradients that do not follow hide, the tables only guess: where
-//   such
-//      plans are near the best, the simulator also sees the same configuration with all following.
+//      such plans are near the best, the simulator also sees the same configuration with all
+//      following.
 
 #include "weft/search/judge_drafts.h"
 
@@ -30,7 +31,6 @@ constexpr double kLittleWork = 1e6;
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
-constexpr double kOrderGain = 0.06;  // what another order may save
 constexpr double kWorthwhile = 0.003;
 constexpr double kBinds = 0.9;    // a stage that uses so much of what it is given would use more
 constexpr double kRoomy = 0.97;   // a stage that uses less of its budget may be given more
@@ -43,6 +43,10 @@ double used_bytes(const PipelineMesh& mesh, const Candidate& candidate) {
     used = std::max(used, static_cast<double>(candidate.peak_memory_bytes[d]));
   }
   return used;
+}
+
+double hoped_seconds(const Draft& draft) {
+  return draft.step_s - draft.order_gain_s;
 }
 
 bool same(const std::vector<StageAnswer>& answers, const std::vector<StageQuestion>& questions,
@@ -81,7 +85,7 @@ void DraftJudge::run(std::vector<Draft>& drafts, int most, double work_share) {
     std::size_t next = drafts.size();
     double least = kNever;
     for (std::size_t i = 0; i < drafts.size(); ++i) {
-      const double step_s = drafts[i].step_s * wrong_by(drafts[i].configuration);
+      const double step_s = hoped_seconds(drafts[i]) * wrong_by(drafts[i].configuration);
       if (!drafts[i].judged && step_s < least) {
         least = step_s;
         next = i;
@@ -108,7 +112,7 @@ void DraftJudge::run(std::vector<Draft>& drafts, int most, double work_share) {
 void DraftJudge::judge(Draft& draft) {
   const Configuration& c = draft.configuration;
   for (int turn = 0; turn < kCorrections; ++turn) {
-    if (draft.step_s == kNever || (turn > 0 && draft.step_s * (1 - kMargin) > best_s_)) {
+    if (draft.step_s == kNever || (turn > 0 && hoped_seconds(draft) * (1 - kMargin) > best_s_)) {
       return;
     }
     add_work(c);
@@ -127,8 +131,9 @@ void DraftJudge::judge(Draft& draft) {
     best_s_ = leads ? candidate.step_s : best_s_;
     const double step_s = candidate.step_s;
     result_.candidates.push_back(std::move(candidate));
-    if (result_.candidates.back().fits && c.meshes.size() > 1 && c.chunks == 1 && !again &&
-        step_s * (1 - kOrderGain) < best_s_) {
+    const double gain_s = how_.drafting.most_order_gain(draft);
+    if (result_.candidates.back().fits && !again && may_order() &&
+        step_s - gain_s < best_s_ * (1 - kWorthwhile)) {
       try_orders(draft, step_s);
     }
     if (!again) {
@@ -157,6 +162,7 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
   }
   following.questions.assign(c.stages(), {.bytes = how_.budget_bytes / c.chunks});
   how_.drafting.cut(following);
+  how_.drafting.improve(following);
   // It is measured against its like before that got an order of its own.
   const double best_s = best_s_;
   const Candidate& like = result_.candidates[first];
@@ -168,9 +174,6 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
 // Orders of the micro-batches: with weights apart and all the room there is, or that of 1F1B, and
 // with weights in backward.
 void DraftJudge::try_orders(const Draft& draft, double step_s) {
-  if (!how_.limits.schedule.empty() || is_forbidden(how_.limits, "listed")) {
-    return;
-  }
   for (const auto& [apart, wide] :
        {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}}) {
     Draft own = draft;
@@ -258,6 +261,7 @@ bool DraftJudge::correct(Draft& draft, const Candidate& candidate) const {
   Draft kept = draft;
   how_.drafting.answer(kept);
   how_.drafting.cut(draft);
+  how_.drafting.improve(draft);
   if (kept.step_s < draft.step_s) {
     draft = std::move(kept);
   }

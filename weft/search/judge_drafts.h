@@ -27,9 +27,16 @@ class DraftJudge {
   DraftJudge(const Judging& how, PlanSearchResult& result)
       : how_(how), note_{how.limits.log, result.log}, result_(result) {}
 
-  /// Those that it has not judged yet, the best estimates first: at most so many, as long as they
-  /// are near the best plan of all, and with a share of the work that a search may have.
+  /// Those that it has not judged yet, the best estimates first (less what orders may save, where
+  /// drafts know it): at most so many, as long as they are near the best plan of all, and with a
+  /// share of the work that a search may have.
   void run(std::vector<Draft>& drafts, int most, double work_share);
+  /// Of the best plan so far; infinite: none fits.
+  [[nodiscard]] double best_s() const { return best_s_; }
+  /// Whether orders other than the schedule's are wanted.
+  [[nodiscard]] bool may_order() const {
+    return how_.limits.schedule.empty() && !is_forbidden(how_.limits, "listed");
+  }
 
  private:
   [[nodiscard]] double wrong_by(Configuration c) const;

@@ -22,10 +22,11 @@
 //      bound is above the best estimate so far by a margin.
 //   2. menus, the cut, and the estimate.
 //   3. the simulator judges the best of them (judge_drafts.h).
-//   4. for the best numbers of micro-batches, meshes of different shapes (unequal_meshes.h); for
-//      the best pipelines, several stages on each mesh; for the best shapes, tp as two axes. The
-//      best of each kind are judged too, behind the others: so they keep no plan from being looked
-//      at.
+//   4. pipelines that would be the best if an order of micro-batches saved as much as none can save
+//      more than; for the best numbers of micro-batches, meshes of different shapes
+//      (unequal_meshes.h); several stages on each mesh, for pipelines that would be the best if all
+//      meshes were equally busy then; for the best shapes, tp as two axes. The best of each kind
+//      are judged too, behind the others: so they keep no plan from being looked at.
 
 namespace weft {
 namespace {
@@ -36,19 +37,33 @@ constexpr double kHope = 1.3;        // budgets for drafts that do not fit into 
 constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
 constexpr int kMostSimulated = 24;
 constexpr int kMostUnequal = 3;
-constexpr int kMostChunked = 6;
+constexpr int kMostOrdered = 6;
+constexpr int kMostChunked = 8;
+constexpr int kMostChunkedDrafts = 60;
 // Of the work that a search may have: for each kind of further drafts.
+constexpr double kOrderedWork = 0.2;
 constexpr double kChunkedWork = 0.2;
 constexpr double kUnequalWork = 0.1;
 constexpr double kAxisWork = 0.4;
 constexpr int kFull = 50;  // micro-batches for each further mesh: the ends of a pipeline are short
-constexpr double kFarPipeline = 1.2;  // times the best: pipelines for which chunks are tried
+constexpr double kFarPipeline = 1.3;  // times the best: pipelines whose cuts are improved
 constexpr double kFarShape = 1.1;     // same: shapes for which a third axis is tried
 constexpr int kMostShapes = 3;
 constexpr std::size_t kManyDevices = 256;  // tables of three axes take long
 
 bool has_several_stages(const std::string& schedule) {
   return schedule == "interleaved" || schedule == "zb-v";
+}
+
+// What a pipeline takes with the stages of its meshes cut into chunks, if all meshes take the same
+// time then.
+double balanced_seconds(const Draft& usual, const Configuration& chunked) {
+  double sum_s = usual.step_s < kNever ? 0 : kNever;
+  for (const StageAnswer& answer : usual.answers) {
+    sum_s += answer.cost.micro_batch_s();
+  }
+  const auto meshes = static_cast<double>(chunked.meshes.size());
+  return (chunked.micro_batches + ends_share(chunked) * (meshes - 1)) * sum_s / meshes;
 }
 
 class PlanSearch {
@@ -85,10 +100,11 @@ class PlanSearch {
                      result_);
     judge.run(drafts_, kMostSimulated, 1);
     report(0.8);
+    if (judge.may_order()) {
+      judge_orders(judge);
+    }
     std::vector<Draft> unequal = unequal_meshes();
-    std::vector<Draft> chunked;
-    add_chunks(drafts_, chunked);
-    add_chunks(unequal, chunked);
+    std::vector<Draft> chunked = with_chunks(unequal, judge.best_s());
     std::vector<Draft> with_axis = further_axis();
     judge.run(chunked, kMostChunked, kChunkedWork);
     judge.run(unequal, kMostUnequal, kUnequalWork);
@@ -132,7 +148,20 @@ class PlanSearch {
       best_s = std::min(best_s, draft.step_s);
       report(0.4 + 0.2 * static_cast<double>(i) / static_cast<double>(drafts_.size()));
     }
+    for (Draft& draft : drafts_) {
+      if (draft.step_s <= kFarPipeline * best_s) {
+        drafting_.improve(draft);
+      }
+    }
     sort_drafts();
+  }
+
+  // Pipelines that only another order of their micro-batches may make the best.
+  void judge_orders(DraftJudge& judge) {
+    for (Draft& draft : drafts_) {
+      draft.order_gain_s = draft.judged ? 0 : drafting_.most_order_gain(draft);
+    }
+    judge.run(drafts_, kMostOrdered, kOrderedWork);
   }
 
   // Whether its meshes, which are alike, have what pinned layers need.
@@ -198,32 +227,49 @@ class PlanSearch {
     return unequal_drafts(search, tables_, drafts_, note_);
   }
 
-  // Several stages on each mesh, for pipelines whose estimate is among the best.
-  void add_chunks(const std::vector<Draft>& usual_drafts, std::vector<Draft>& chunked) {
-    for (const Draft& usual : usual_drafts) {
-      const Configuration& c = usual.configuration;
-      if (usual.step_s == kNever || usual.step_s > kFarPipeline * drafts_[0].step_s) {
-        continue;
-      }
-      for (const auto& [chunks, folded] :
-           {std::pair{2, false}, std::pair{4, false}, std::pair{2, true}}) {
-        Draft draft;
-        draft.configuration = c;
-        draft.configuration.chunks = chunks;
-        draft.configuration.folded = folded;
-        draft.tables = usual.tables;
-        const std::string schedule = drafting_.schedule_of(draft.configuration);
-        const bool wanted = limits_.schedule.empty() ? !is_forbidden(limits_, schedule)
-                                                     : limits_.schedule == schedule;
-        const auto meshes = static_cast<int>(c.meshes.size());
-        const bool fills = c.micro_batches >= meshes && c.micro_batches <= kFull * (meshes - 1);
-        if (wanted && fills &&
-            draft.configuration.stages() <= static_cast<int>(model_.chain.layers.size())) {
-          cut(draft);
-          chunked.push_back(std::move(draft));
-        }
+  // Several stages on each mesh, for pipelines that would be better than the best plan if all
+  // meshes took the same time then: those first that would be the best.
+  std::vector<Draft> with_chunks(const std::vector<Draft>& unequal, double best_s) {
+    std::vector<Draft> chunked;
+    for (const Draft& usual : drafts_) {
+      add_chunks(usual, best_s, chunked);
+    }
+    for (const Draft& usual : unequal) {
+      add_chunks(usual, best_s, chunked);
+    }
+    std::ranges::stable_sort(chunked, {}, &Draft::bound_s);
+    if (std::ssize(chunked) > kMostChunkedDrafts) {
+      chunked.resize(kMostChunkedDrafts);
+    }
+    for (Draft& draft : chunked) {
+      cut(draft);
+      drafting_.improve(draft);
+    }
+    return chunked;
+  }
+
+  void add_chunks(const Draft& usual, double best_s, std::vector<Draft>& chunked) const {
+    for (const auto& [chunks, folded] :
+         {std::pair{2, false}, std::pair{4, false}, std::pair{2, true}}) {
+      Draft draft;
+      draft.configuration = usual.configuration;
+      draft.configuration.chunks = chunks;
+      draft.configuration.folded = folded;
+      draft.tables = usual.tables;
+      draft.bound_s = balanced_seconds(usual, draft.configuration);
+      if (may_have_chunks(draft.configuration) && draft.bound_s < best_s) {
+        chunked.push_back(std::move(draft));
       }
     }
+  }
+
+  [[nodiscard]] bool may_have_chunks(const Configuration& c) const {
+    const std::string schedule = drafting_.schedule_of(c);
+    const bool wanted =
+        limits_.schedule.empty() ? !is_forbidden(limits_, schedule) : limits_.schedule == schedule;
+    const auto meshes = static_cast<int>(c.meshes.size());
+    return wanted && meshes > 1 && c.micro_batches > 1 && c.micro_batches <= kFull * (meshes - 1) &&
+           c.stages() <= static_cast<int>(model_.chain.layers.size());
   }
 
   // tp as two axes, for shapes whose estimate is among the best: nodes may be split along one of
