@@ -1,4 +1,5 @@
-// Drafts are judged in the order of their estimates, as long as these are near the best plan.
+// Drafts are judged in the order of what they may take at least, as long as this is less than the
+// best plan takes. How wrong estimates are, a first simulation of the same meshes says.
 //
 //   1. a draft is lowered and simulated. Where the program needs more memory than a stage was
 //      given, or less, the stage is given less, or more, and cut again: so the judge corrects what
@@ -22,12 +23,13 @@ namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kMargin = 0.10;     // estimates are wrong by so much at most
+constexpr double kMargin = 0.10;     // estimates are wrong by so much at most,
+constexpr double kWideMargin = 0.2;  // or where nothing alike was simulated and work is small
 constexpr double kEnoughWork = 1e7;  // as in search.cpp
 constexpr double kLoweringWork = 45;
 // So many drafts are simulated whatever their estimates, as long as it takes little work.
 constexpr int kFewest = 8;
-constexpr double kLittleWork = 1e6;
+constexpr double kLittleWork = 1.5e6;
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
@@ -79,20 +81,26 @@ double DraftJudge::wrong_by(Configuration c) const {
   return known == wrong_by_.end() ? 1 : known->second;
 }
 
+// What a draft may take if its estimate is as wrong as may be.
+double DraftJudge::least_seconds(const Draft& draft) const {
+  const bool known = wrong_by_.contains(meshes_name(draft.configuration));
+  const double margin = known || work_ > kLittleWork ? kMargin : kWideMargin;
+  return hoped_seconds(draft) * wrong_by(draft.configuration) * (1 - margin);
+}
+
 void DraftJudge::run(std::vector<Draft>& drafts, int most, double work_share) {
   work_ = 0;
   for (int turn = 0; turn < most && work_ <= work_share * kEnoughWork; ++turn) {
     std::size_t next = drafts.size();
     double least = kNever;
     for (std::size_t i = 0; i < drafts.size(); ++i) {
-      const double step_s = hoped_seconds(drafts[i]) * wrong_by(drafts[i].configuration);
-      if (!drafts[i].judged && step_s < least) {
+      const double step_s = drafts[i].judged ? kNever : least_seconds(drafts[i]);
+      if (step_s < least) {
         least = step_s;
         next = i;
       }
     }
-    const bool hopeless =
-        least * (1 - kMargin) > best_s_ && (turn >= kFewest || work_ > kLittleWork);
+    const bool hopeless = least > best_s_ && (turn >= kFewest || work_ > kLittleWork);
     if (next == drafts.size() || hopeless) {
       return;
     }
@@ -172,29 +180,54 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
 }
 
 // Orders of the micro-batches: with weights apart and all the room there is, or that of 1F1B, and
-// with weights in backward.
+// with weights in backward. Where one needs more memory than there is, there is less room for
+// micro-batches in flight, or if that leaves no order worth a try, stages are given less.
 void DraftJudge::try_orders(const Draft& draft, double step_s) {
-  for (const auto& [apart, wide] :
-       {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}}) {
-    Draft own = draft;
-    for (int turn = 0; turn < kOrderTurns; ++turn) {
-      const PipelineTimes usual = how_.drafting.pipeline_times(own, false, false);
-      const PipelineTimes times = how_.drafting.pipeline_times(own, apart, wide);
-      const PipelineAnswer answer = best_pipeline_order(times, kOrderEffort);
-      const double usual_s = pipeline_seconds(usual, one_f_one_b_order(usual));
-      const double gain_s = usual_s - answer.seconds;
-      note_("{}: an order that would take {:.4g} s less than 1F1B (no order more than {:.4g} s)",
-            configuration_name(own.configuration), gain_s, usual_s - answer.bound);
-      if (step_s - gain_s >= best_s_ * (1 - kWorthwhile)) {
+  const PipelineTimes usual = how_.drafting.pipeline_times(draft, false, false);
+  const double usual_s = pipeline_seconds(usual, one_f_one_b_order(usual));
+  for (const OrderKind kind :
+       {OrderKind{.apart = true, .wide = true}, OrderKind{.apart = true, .wide = false},
+        OrderKind{.apart = false, .wide = true}}) {
+    const auto worthwhile = [&](const OrderedDraft& next) {
+      return step_s - (usual_s - next.answer.seconds) < best_s_ * (1 - kWorthwhile);
+    };
+    OrderedDraft next = order(draft, kind, usual_s);
+    for (int turn = 0; turn < kOrderTurns && worthwhile(next); ++turn) {
+      add_work(draft.configuration);
+      const Candidate* tried = try_order(next.draft, next.answer.order);
+      if (tried == nullptr || tried->fits) {
         break;
       }
-      add_work(own.configuration);
-      const Candidate* tried = try_order(own, answer.order);
-      if (tried == nullptr || tried->fits || !correct(own, *tried) || own.step_s == kNever) {
+      OrderedDraft narrower = order(with_less_room(next.draft, *tried), kind, usual_s);
+      if (worthwhile(narrower) && !(narrower.answer.order == next.answer.order)) {
+        next = std::move(narrower);
+        continue;
+      }
+      if (!correct(next.draft, *tried) || next.draft.step_s == kNever) {
         break;
       }
+      next = order(std::move(next.draft), kind, usual_s);
     }
   }
+}
+
+DraftJudge::OrderedDraft DraftJudge::order(Draft draft, const OrderKind& kind,
+                                           double usual_s) const {
+  const PipelineTimes times = how_.drafting.pipeline_times(draft, kind.apart, kind.wide);
+  PipelineAnswer answer = best_pipeline_order(times, kOrderEffort);
+  note_("{}: an order that would take {:.4g} s less than 1F1B (no order more than {:.4g} s)",
+        configuration_name(draft.configuration), usual_s - answer.seconds, usual_s - answer.bound);
+  return {std::move(draft), std::move(answer)};
+}
+
+// The same ways; the stages of meshes that needed too much count on less memory.
+Draft DraftJudge::with_less_room(Draft draft, const Candidate& candidate) const {
+  const Configuration& c = draft.configuration;
+  for (int s = 0; s < c.stages(); ++s) {
+    const double more = used_bytes(c.mesh_of(s), candidate) - (1 - kSpare) * how_.budget_bytes;
+    draft.questions[s].bytes -= std::max(more, 0.0);
+  }
+  return draft;
 }
 
 // nullptr: that order does not end.

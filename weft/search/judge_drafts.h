@@ -39,10 +39,22 @@ class DraftJudge {
   }
 
  private:
+  struct OrderKind {
+    bool apart = false;  // gradients of weights are tasks of their own
+    bool wide = false;   // more micro-batches in flight than with 1F1B, where there is room
+  };
+  struct OrderedDraft {
+    Draft draft;
+    PipelineAnswer answer;
+  };
+
   [[nodiscard]] double wrong_by(Configuration c) const;
+  [[nodiscard]] double least_seconds(const Draft& draft) const;
   void judge(Draft& draft);
   void judge_following(const Draft& draft, std::size_t first);
   void try_orders(const Draft& draft, double step_s);
+  [[nodiscard]] OrderedDraft order(Draft draft, const OrderKind& kind, double usual_s) const;
+  [[nodiscard]] Draft with_less_room(Draft draft, const Candidate& candidate) const;
   const Candidate* try_order(const Draft& draft, const PipelineOrder& order);
   void note_stages(const Draft& draft, const Candidate& candidate) const;
   bool correct(Draft& draft, const Candidate& candidate) const;

@@ -111,6 +111,9 @@ void Drafting::improve(Draft& draft) const {
     const double last = ends.empty() ? kNever : *std::ranges::max_element(ends);
     return last + (c.micro_batches - played) * std::ranges::max(mesh_sums(c, times));
   });
+  if (moved.questions == draft.questions) {
+    return;
+  }
   answer(moved);
   if (moved.step_s < draft.step_s) {
     draft = std::move(moved);

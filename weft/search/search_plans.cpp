@@ -38,18 +38,19 @@ constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all
 constexpr int kMostSimulated = 24;
 constexpr int kMostUnequal = 3;
 constexpr int kMostOrdered = 6;
-constexpr int kMostChunked = 8;
+constexpr int kMostChunked = 14;
 constexpr int kMostChunkedDrafts = 60;
+constexpr int kFewChunkedDrafts = 16;  // with many devices
 // Of the work that a search may have: for each kind of further drafts.
 constexpr double kOrderedWork = 0.2;
 constexpr double kChunkedWork = 0.2;
 constexpr double kUnequalWork = 0.1;
 constexpr double kAxisWork = 0.4;
 constexpr int kFull = 50;  // micro-batches for each further mesh: the ends of a pipeline are short
-constexpr double kFarPipeline = 1.3;  // times the best: pipelines whose cuts are improved
+constexpr double kFarPipeline = 1.2;  // times the best: pipelines whose cuts are improved
 constexpr double kFarShape = 1.1;     // same: shapes for which a third axis is tried
 constexpr int kMostShapes = 3;
-constexpr std::size_t kManyDevices = 256;  // tables of three axes take long
+constexpr std::size_t kManyDevices = 256;  // tables of three axes and many stages take long
 
 bool has_several_stages(const std::string& schedule) {
   return schedule == "interleaved" || schedule == "zb-v";
@@ -100,13 +101,13 @@ class PlanSearch {
                      result_);
     judge.run(drafts_, kMostSimulated, 1);
     report(0.8);
-    if (judge.may_order()) {
-      judge_orders(judge);
-    }
     std::vector<Draft> unequal = unequal_meshes();
     std::vector<Draft> chunked = with_chunks(unequal, judge.best_s());
     std::vector<Draft> with_axis = further_axis();
     judge.run(chunked, kMostChunked, kChunkedWork);
+    if (judge.may_order()) {
+      judge_orders(judge);
+    }
     judge.run(unequal, kMostUnequal, kUnequalWork);
     judge.run(with_axis, kMostShapes, kAxisWork);
     if (result_.candidates.empty() && !limits_.pins.empty()) {
@@ -238,9 +239,9 @@ class PlanSearch {
       add_chunks(usual, best_s, chunked);
     }
     std::ranges::stable_sort(chunked, {}, &Draft::bound_s);
-    if (std::ssize(chunked) > kMostChunkedDrafts) {
-      chunked.resize(kMostChunkedDrafts);
-    }
+    const bool many = task_.cluster.devices.size() > kManyDevices;
+    const std::size_t most = many ? kFewChunkedDrafts : kMostChunkedDrafts;
+    chunked.resize(std::min(chunked.size(), most));
     for (Draft& draft : chunked) {
       cut(draft);
       drafting_.improve(draft);

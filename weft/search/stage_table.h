@@ -70,6 +70,7 @@ struct StageQuestion {
   int end = 0;
   int in_flight = 1;
   double bytes = 0;  // of memory
+  bool operator==(const StageQuestion&) const = default;
 };
 
 /// Which way each layer goes. Nothing fits: no ways.

@@ -14,6 +14,7 @@ namespace weft {
 namespace {
 
 constexpr double kMargin = 0.2;
+constexpr double kGain = 0.1;         // what a variant may save more than those of better plans
 constexpr double kLoweringWork = 45;  // as in search.cpp
 
 Plan with_mode(Plan plan, WeightMode mode, bool along_tp) {
@@ -71,11 +72,14 @@ std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
   }
   std::vector<Candidate> result;
   double work = 0;
+  double best_s = leading.empty() ? 0 : leading.front()->step_s;
   for (const WeightMode mode : how.modes) {
     for (const bool along_tp : {false, true}) {
+      double least_ratio = 1;  // of a variant and its plan
       for (const Candidate* from : leading) {
         Plan plan = with_mode(from->plan, mode, along_tp);
         if ((along_tp && !how.along_tp) || work > how.work ||
+            from->step_s * (1 - kGain) * least_ratio > best_s ||
             std::ranges::find(plans, plan) != plans.end()) {
           continue;
         }
@@ -83,6 +87,8 @@ std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
                 (kLoweringWork + static_cast<double>(plan.micro_batches.size()));
         std::optional<Candidate> judged = evaluate_if_it_ends(plan, training, ops, cost);
         if (judged) {
+          least_ratio = std::min(least_ratio, judged->step_s / from->step_s);
+          best_s = judged->fits ? std::min(best_s, judged->step_s) : best_s;
           judged->name = from->name;
           judged->recipe = from->recipe;
           result.push_back(std::move(*judged));

@@ -11,8 +11,8 @@ struct WeightVariants {
   std::vector<WeightMode> modes = {WeightMode::zero2, WeightMode::zero3, WeightMode::zero1,
                                    WeightMode::replicate};
   bool along_tp = true;  // besides plans that keep states whole along tp
-  int plans = 4;         // of which the variants are tried
-  double work = 2e6;     // as in search.cpp
+  int plans = 10;        // of which the variants are tried, where they may become the best
+  double work = 3e6;     // as in search.cpp
 };
 
 /// Of the fastest of these candidates that fit, those within a margin: the same plans with all
