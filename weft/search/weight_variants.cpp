@@ -1,8 +1,10 @@
 #include "weft/search/weight_variants.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <set>
+#include <string>
 
 #include "weft/search/evaluate.h"
 
@@ -34,14 +36,17 @@ Plan with_mode(Plan plan, WeightMode mode, bool along_tp) {
 }
 
 // One plan of each kind: the variants of two that differ in their weights alone are the same.
-std::array<std::size_t, 4> shape_of(const Plan& plan) {
-  const Mesh& mesh = plan.stages.front().mesh;
-  return {mesh.devices.size(), mesh.axes.empty() ? 1 : static_cast<std::size_t>(mesh.axes[0].size),
-          plan.stages.size(), plan.micro_batches.size()};
+std::string kind_of(const Plan& plan) {
+  std::string kind = fmt::format("{} stages, {} micro-batches, {}", plan.stages.size(),
+                                 plan.micro_batches.size(), plan.schedule);
+  for (const Axis& axis : plan.stages.front().mesh.axes) {
+    kind += fmt::format(", {}={}", axis.name, axis.size);
+  }
+  return kind;
 }
 
-// The fastest that fits of each shape, within the margin.
-std::vector<const Candidate*> leading_shapes(const std::vector<Candidate>& candidates, int most) {
+// The fastest that fits of each kind, within the margin.
+std::vector<const Candidate*> leading_kinds(const std::vector<Candidate>& candidates, int most) {
   std::vector<const Candidate*> order;
   for (const Candidate& candidate : candidates) {
     if (candidate.fits) {
@@ -50,10 +55,10 @@ std::vector<const Candidate*> leading_shapes(const std::vector<Candidate>& candi
   }
   std::ranges::stable_sort(order, {}, [](const Candidate* c) { return c->step_s; });
   std::vector<const Candidate*> leading;
-  std::set<std::array<std::size_t, 4>> seen;
+  std::set<std::string> seen;
   for (const Candidate* candidate : order) {
     if (candidate->step_s * (1 - kMargin) <= order.front()->step_s &&
-        static_cast<int>(leading.size()) < most && seen.insert(shape_of(candidate->plan)).second) {
+        static_cast<int>(leading.size()) < most && seen.insert(kind_of(candidate->plan)).second) {
       leading.push_back(candidate);
     }
   }
@@ -65,7 +70,7 @@ std::vector<const Candidate*> leading_shapes(const std::vector<Candidate>& candi
 std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
                                        const Graph& training, const OpTable& ops,
                                        const CostModel& cost, const WeightVariants& how) {
-  const std::vector<const Candidate*> leading = leading_shapes(candidates, how.plans);
+  const std::vector<const Candidate*> leading = leading_kinds(candidates, how.plans);
   std::vector<Plan> plans;
   for (const Candidate* from : leading) {
     plans.push_back(from->plan);
