@@ -8,8 +8,8 @@
 namespace weft {
 namespace {
 
-// Of what is there from the start of the segment. A view of it (a reshape, a slice) is not, it comes
-// with the instruction that makes it.
+// Of what is there from the start of the segment. A view of it (a reshape, a slice) is not, it
+// comes with the instruction that makes it.
 bool is_parameter_gather(const StageProgram& stage, const Instruction& i) {
   return i.opcode == Opcode::collective && i.collective == CollectiveKind::all_gather &&
          stage.slots[i.reads[0]].lifetime != Lifetime::micro_batch;
