@@ -111,7 +111,7 @@ CASES = [
     (LLAMA, 3, "tp=2", several(other_mesh(0, "0-2", [{"name": "tp", "size": 3}]),
                                ratios("tp", h=":2:1:1", n="/4:2:1:1", k="/4:2:1:1", r="/4:2:1:1"))),
     (GPT, 2, "tp=2", rule("embed/wte", {"tp": "v:5:3"})),
-    (VIT, 2, "tp=2", rule("embeddings/position_embeddings.rows", {"tp": "s"})),  # a view, gathered
+    (VIT, 2, "tp=2", rule("embeddings/position_embeddings.table", {"tp": "s"})),  # a view, gathered
     (MLP, 2, "dp=2", gradients("*/linear_weight_grad", {})),
     (GPT, 2, "dp=2,zero=1", gradients("h.*/linear_weight_grad", {"dp": "n"})),
     (MOE, 2, "dp=2,ep=2", ratios("ep", e=":3:1", b=":3:1")),
@@ -138,8 +138,8 @@ CASES = [
     (BERT, 4, "tp=2,pp=2,sp=1,recompute=ops", None),
     (RESNET, 4, "dp=2,pp=2,schedule=zb-h1,zero=2", ratios("dp", b=":3:1")),
     (GPT, 4, "dp=2,tp=2,zero=3", several(ratios("dp", b=":1:2"), ratios("tp", h=":1:3", n="/8:1:3", k="/8:1:3", r="/8:1:3"))),
-    (VIT, 4, "dp=2,tp=2,zero=3", rule("embeddings/position_embeddings.rows", {"dp": "b", "tp": "s"})),
-    (VIT, 4, "tp=2,pp=2,schedule=zb-h1", rule("embeddings/position_embeddings.rows", {"tp": "b:3:1"})),
+    (VIT, 4, "dp=2,tp=2,zero=3", rule("embeddings/position_embeddings.table", {"dp": "b", "tp": "s"})),
+    (VIT, 4, "tp=2,pp=2,schedule=zb-h1", rule("embeddings/position_embeddings.table", {"tp": "b:3:1"})),
     (MLP, 4, "pp=2,dp=2", other_mesh(1, "2", [])),
     (GPT, 4, "pp=2,dp=2,zero=3", other_mesh(0, "0", [])),
     (GPT, 4, "dp=2,tp=2,zero=3", gradients("h.*/mlp/up.grad/linear_weight_grad", {"dp": "n", "tp": "n"})),

@@ -137,6 +137,15 @@ TEST(Lower, FrozenLayersAreSound) {
             5, 40);
 }
 
+// No state of an optimizer has the name of a value of the model.
+TEST(Lower, FactoredMomentsOfAVitAreSound) {
+  check_all({.model = "vit:layers=2,hidden=32,heads=4,image=16,patch=4,classes=8",
+             .cluster = "1x4xA100-80GB",
+             .batch = 8,
+             .optimizer = "adafactor"},
+            6, 20);
+}
+
 // Gathers of zero3 parameters start some layers ahead. A gather of what is only a view of one must
 // not: the view has to be made first.
 struct GatheredView {
@@ -192,14 +201,14 @@ void check_gathered_view(const GatheredView& view) {
 constexpr const char* kVit = "vit:layers=2,hidden=32,heads=4,image=16,patch=4,classes=8";
 
 TEST(Lower, AReshapedParameterIsGatheredBehindTheReshape) {
-  const std::string rows = "embeddings/position_embeddings.rows";
+  const std::string table = "embeddings/position_embeddings.table";
   for (const std::string recipe :
        {"tp=4,micro-batches=2", "dp=2,tp=2,micro-batches=2", "dp=2,tp=2,zero=3,micro-batches=2"}) {
     SCOPED_TRACE(recipe);
     check_gathered_view({.model = kVit,
                          .recipe = recipe,
-                         .rules = {{.nodes = rows, .split = {{"tp", "s"}}}},
-                         .value = rows});
+                         .rules = {{.nodes = table, .split = {{"tp", "s"}}}},
+                         .value = table});
   }
 }
 

@@ -92,7 +92,7 @@ class VitBuilder {
     const ValueId first = net_.expand(token, {kBatch, 1, m_.hidden}, "cls_tokens");
     x = net_.concat({first, x}, 1, "tokens");
     const ValueId table =
-        net_.reshape(positions, {side * side + 1, m_.hidden}, "position_embeddings.rows");
+        net_.reshape(positions, {side * side + 1, m_.hidden}, "position_embeddings.table");
     return net_.dropout(net_.add(x, table, "positions"), m_.dropout, "drop");
   }
 
