@@ -65,6 +65,7 @@ void emit_segments(Lowering& l) {
     for (int c = 0; c < chunks; ++c) {
       emitter.emit_forward(c);
     }
+    emitter.pace_gather();
     for (int c = chunks - 1; c >= 0; --c) {
       emitter.emit_backward(c, weights);
     }

@@ -18,6 +18,8 @@ class StageEmitter {
   StageEmitter(Lowering& l, int mesh);
 
   void emit_gather();
+  /// Behind forward: how soon gathers may start.
+  void pace_gather();
   void emit_forward(int chunk);
   /// With `weights`, gradients of weights are left to `emit_weight`.
   void emit_backward(int chunk, bool weights);
@@ -69,6 +71,7 @@ class StageEmitter {
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
   SlotId synchronised(ValueId sum, bool beside_backward);
+  [[nodiscard]] bool is_waited_for(const Instruction& i) const;
   [[nodiscard]] bool backward_waits() const;
   void gather_sums(ValueId sum);
   void emit_update_node(NodeId n);

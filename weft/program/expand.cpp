@@ -4,6 +4,7 @@
 #include "weft/program/expand.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "weft/base/error.h"
@@ -39,17 +40,63 @@ std::vector<Keyed> plain_order(const StageProgram& stage, std::vector<Entry>& en
   return list;
 }
 
+// Moved gathers, in the order in which they are needed: each begins behind the first wait for the
+// one before the last. What another gather reads is needed when that one is.
+void pace_gathers(std::vector<Keyed>& list) {
+  struct Gather {
+    Keyed* keyed = nullptr;
+    std::int64_t needed = std::numeric_limits<std::int64_t>::max();  // key of the first wait for it
+  };
+  std::vector<Gather> gathers;
+  std::map<SlotId, std::size_t> gather_of;  // slot → into gathers
+  for (Keyed& keyed : list) {
+    const Instruction& i = *keyed.issued.instruction;
+    if (i.moved && i.opcode == Opcode::collective && keyed.issued.phase == Phase::gather) {
+      for (const SlotId slot : i.writes) {
+        gather_of[slot] = gathers.size();
+      }
+      gathers.push_back({.keyed = &keyed});
+    } else if (i.opcode == Opcode::wait && !gathers.empty()) {
+      for (const SlotId slot : i.reads) {
+        if (const auto it = gather_of.find(slot); it != gather_of.end()) {
+          std::int64_t& needed = gathers[it->second].needed;
+          needed = std::min(needed, keyed.key);
+        }
+      }
+    }
+  }
+  for (std::size_t g = gathers.size(); g-- > 0;) {
+    for (const SlotId slot : gathers[g].keyed->issued.instruction->reads) {
+      if (const auto it = gather_of.find(slot); it != gather_of.end()) {
+        std::int64_t& needed = gathers[it->second].needed;
+        needed = std::min(needed, gathers[g].needed);
+      }
+    }
+  }
+  std::ranges::stable_sort(gathers, {}, &Gather::needed);
+  std::vector<std::int64_t> needed;  // each once
+  for (const Gather& gather : gathers) {
+    if (needed.empty() || needed.back() != gather.needed) {
+      needed.push_back(gather.needed);
+    }
+    if (needed.size() > 2) {
+      gather.keyed->key = needed[needed.size() - 3] + 1;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<IssuedInstruction> expand(const StageProgram& stage) {
   std::vector<Entry> entries;
   std::vector<Keyed> list = plain_order(stage, entries);
+  pace_gathers(list);
   std::map<SlotId, std::int64_t> last_write;  // storage that lives for the step → key
   for (std::size_t e = 0; e < entries.size(); ++e) {
     for (std::int64_t p = entries[e].first; p <= entries[e].last; ++p) {
       const Instruction& i = *list[p].issued.instruction;
       std::int64_t& key = list[p].key;
-      if (i.moved && i.opcode == Opcode::collective) {
+      if (i.moved && i.opcode == Opcode::collective && list[p].issued.phase != Phase::gather) {
         key = 0;
         for (const SlotId slot : i.reads) {
           key = std::max(key, last_write[storage_of(stage, slot)] | 1);

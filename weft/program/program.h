@@ -67,8 +67,9 @@ struct Instruction {
   /// partial sum). The others begin with zeros if they come first.
   std::vector<int> only_first_on = {};
   /// collective: starts as soon as its inputs are final, not only when the schedule reaches its
-  /// segment. recv: starts one schedule entry ahead. free: runs `send_slack` schedule entries
-  /// later, when what it waits for has long been sent.
+  /// segment; of gather: when the one before the last of these is needed. recv: starts one schedule
+  /// entry ahead. free: runs `send_slack` schedule entries later, when what it waits for has long
+  /// been sent.
   bool moved = false;
 };
 

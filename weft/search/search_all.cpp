@@ -101,6 +101,9 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   if (task.cluster.devices.size() <= kFewDevices) {
     std::vector<Candidate> variants =
         weight_variants(plans.candidates, training, ops, cost, allowed_variants(limits));
+    std::erase_if(variants, [&](const Candidate& candidate) {
+      return !has_pinned(candidate.plan, limits.pins, training);
+    });
     std::ranges::move(variants, std::back_inserter(plans.candidates));
   }
   const Candidate* best = best_that_runs(plans.candidates, training, ops, &plans.log);
