@@ -27,8 +27,6 @@ constexpr double kMargin = 0.10;     // estimates are wrong by so much at most,
 constexpr double kWideMargin = 0.2;  // or where nothing alike was simulated and work is small
 constexpr double kEnoughWork = 1e7;  // as in search.cpp
 constexpr double kLoweringWork = 45;
-// So many drafts are simulated whatever their estimates, as long as it takes little work.
-constexpr int kFewest = 8;
 constexpr double kLittleWork = 1.5e6;
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
@@ -88,9 +86,9 @@ double DraftJudge::least_seconds(const Draft& draft) const {
   return hoped_seconds(draft) * wrong_by(draft.configuration) * (1 - margin);
 }
 
-void DraftJudge::run(std::vector<Draft>& drafts, int most, double work_share) {
+void DraftJudge::run(std::vector<Draft>& drafts, const JudgeEffort& effort) {
   work_ = 0;
-  for (int turn = 0; turn < most && work_ <= work_share * kEnoughWork; ++turn) {
+  for (int turn = 0; turn < effort.most && work_ <= effort.work_share * kEnoughWork; ++turn) {
     std::size_t next = drafts.size();
     double least = kNever;
     for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -100,7 +98,7 @@ void DraftJudge::run(std::vector<Draft>& drafts, int most, double work_share) {
         next = i;
       }
     }
-    const bool hopeless = least > best_s_ && (turn >= kFewest || work_ > kLittleWork);
+    const bool hopeless = least > best_s_ && (turn >= effort.fewest || work_ > kLittleWork);
     if (next == drafts.size() || hopeless) {
       return;
     }

@@ -20,6 +20,12 @@ struct Judging {
   double budget_bytes = 0;  // of a device
 };
 
+struct JudgeEffort {
+  int fewest = 0;  // drafts that are simulated whatever their estimates, if it takes little work
+  int most = 1;    // drafts that are simulated
+  double work_share = 1;  // of the work that a search may have
+};
+
 /// Lowers and simulates drafts and adds what comes out to the result's candidates. The mathematics
 /// stands in judge_drafts.cpp.
 class DraftJudge {
@@ -28,9 +34,8 @@ class DraftJudge {
       : how_(how), note_{how.limits.log, result.log}, result_(result) {}
 
   /// Those that it has not judged yet, the best estimates first (less what orders may save, where
-  /// drafts know it): at most so many, as long as they are near the best plan of all, and with a
-  /// share of the work that a search may have.
-  void run(std::vector<Draft>& drafts, int most, double work_share);
+  /// drafts know it), as long as they are near the best plan of all and the effort allows.
+  void run(std::vector<Draft>& drafts, const JudgeEffort& effort);
   /// Of the best plan so far; infinite: none fits.
   [[nodiscard]] double best_s() const { return best_s_; }
   /// Whether orders other than the schedule's are wanted.

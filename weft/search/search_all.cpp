@@ -17,7 +17,7 @@
 // their tables do not know: how well collectives hide. So recipes whose estimate is near the best
 // plan found are simulated too, and so are the best plans with all weights in one mode, unless the
 // cluster is large: there the tables are right, and simulations take long. In the end the gradient
-// nodes of the best plan are untied from their forward nodes (polish_gradients.h), where the
+// nodes of the best plans are untied from their forward nodes (polish_gradients.h), where the
 // simulator says that this is faster. Backward makes cheap values again in all of these plans; if
 // there is room to keep them, it does not in the answer.
 
@@ -29,6 +29,9 @@ constexpr std::size_t kFewDevices = 64;
 constexpr double kPolishWork = 1.5e6;  // nodes of all micro-batches that are simulated
 constexpr double kLoweringWork = 45;   // as in search.cpp
 constexpr double kWorthwhile = 0.001;  // share of a step
+constexpr double kAlmostBest = 0.01;   // same
+constexpr int kMostPolished = 2;
+constexpr int kMostKept = 4;  // plans of which all values are kept
 
 void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
             const PlanLimits& limits, SearchResult& result) {
@@ -62,6 +65,28 @@ void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
   }
 }
 
+// The best plan, and one of another kind that is almost as good: it may gain more.
+void polish_leading(const std::vector<Candidate>& candidates, const Graph& training,
+                    const OpTable& ops, const CostModel& cost, const PlanLimits& limits,
+                    SearchResult& result) {
+  const double near_s = result.best->step_s * (1 + kAlmostBest);
+  polish(training, ops, cost, limits, result);
+  for (const Candidate* other : leading_kinds(candidates, kMostPolished)) {
+    if (other->recipe == result.best->recipe || other->step_s > near_s) {
+      continue;
+    }
+    SearchResult polished;
+    polished.best = *other;
+    polish(training, ops, cost, limits, polished);
+    result.simulated += polished.simulated;
+    std::ranges::move(polished.log, std::back_inserter(result.log));
+    if (better(*polished.best, *result.best) &&
+        best_that_runs({*polished.best}, training, ops, &result.log) != nullptr) {
+      result.best = std::move(polished.best);
+    }
+  }
+}
+
 // The same plan, with all that is made again only because it costs little kept instead.
 void keep_values(const Graph& training, const OpTable& ops, const CostModel& cost,
                  Candidate& best) {
@@ -72,6 +97,21 @@ void keep_values(const Graph& training, const OpTable& ops, const CostModel& cos
       best_that_runs({*candidate}, training, ops) != nullptr) {
     best = *candidate;
   }
+}
+
+// Plans near the best that way: what is made again may be more of one than of another.
+std::vector<Candidate> kept_variants(const std::vector<Candidate>& candidates,
+                                     const Graph& training, const OpTable& ops,
+                                     const CostModel& cost) {
+  std::vector<Candidate> result;
+  for (const Candidate* from : leading_kinds(candidates, kMostKept)) {
+    Candidate kept = *from;
+    keep_values(training, ops, cost, kept);
+    if (!kept.plan.repeat_values) {
+      result.push_back(std::move(kept));
+    }
+  }
+  return result;
 }
 
 // What the limits leave of the modes of weights.
@@ -105,6 +145,8 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       return !has_pinned(candidate.plan, limits.pins, training);
     });
     std::ranges::move(variants, std::back_inserter(plans.candidates));
+    std::vector<Candidate> kept = kept_variants(plans.candidates, training, ops, cost);
+    std::ranges::move(kept, std::back_inserter(plans.candidates));
   }
   const Candidate* best = best_that_runs(plans.candidates, training, ops, &plans.log);
   const bool found = best != nullptr && best->fits;
@@ -130,7 +172,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
     result.nearest.reset();
     if (task.cluster.devices.size() <= kFewDevices) {
       if (!is_forbidden(limits, "gradients")) {
-        polish(training, ops, cost, limits, result);
+        polish_leading(plans.candidates, training, ops, cost, limits, result);
       }
       keep_values(training, ops, cost, *result.best);
     }

@@ -35,17 +35,14 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kBoundMargin = 0.05;
 constexpr double kHope = 1.3;        // budgets for drafts that do not fit into one
 constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
-constexpr int kMostSimulated = 24;
-constexpr int kMostUnequal = 3;
-constexpr int kMostOrdered = 6;
-constexpr int kMostChunked = 14;
 constexpr int kMostChunkedDrafts = 60;
 constexpr int kFewChunkedDrafts = 16;  // with many devices
-// Of the work that a search may have: for each kind of further drafts.
-constexpr double kOrderedWork = 0.2;
-constexpr double kChunkedWork = 0.2;
-constexpr double kUnequalWork = 0.1;
-constexpr double kAxisWork = 0.4;
+// For each kind of drafts.
+constexpr JudgeEffort kUsualEffort = {.fewest = 8, .most = 24, .work_share = 1};
+constexpr JudgeEffort kChunkedEffort = {.fewest = 8, .most = 14, .work_share = 0.25};
+constexpr JudgeEffort kOrderedEffort = {.fewest = 0, .most = 6, .work_share = 0.1};
+constexpr JudgeEffort kUnequalEffort = {.fewest = 3, .most = 3, .work_share = 0.1};
+constexpr JudgeEffort kAxisEffort = {.fewest = 3, .most = 3, .work_share = 0.4};
 constexpr int kFull = 50;  // micro-batches for each further mesh: the ends of a pipeline are short
 constexpr double kFarPipeline = 1.2;  // times the best: pipelines whose cuts are improved
 constexpr double kFarShape = 1.1;     // same: shapes for which a third axis is tried
@@ -99,17 +96,17 @@ class PlanSearch {
                       .limits = limits_,
                       .budget_bytes = budget_},
                      result_);
-    judge.run(drafts_, kMostSimulated, 1);
+    judge.run(drafts_, kUsualEffort);
     report(0.8);
     std::vector<Draft> unequal = unequal_meshes();
     std::vector<Draft> chunked = with_chunks(unequal, judge.best_s());
     std::vector<Draft> with_axis = further_axis();
-    judge.run(chunked, kMostChunked, kChunkedWork);
+    judge.run(chunked, kChunkedEffort);
     if (judge.may_order()) {
       judge_orders(judge);
     }
-    judge.run(unequal, kMostUnequal, kUnequalWork);
-    judge.run(with_axis, kMostShapes, kAxisWork);
+    judge.run(unequal, kUnequalEffort);
+    judge.run(with_axis, kAxisEffort);
     if (result_.candidates.empty() && !limits_.pins.empty()) {
       judge_leanest(judge);
     }
@@ -162,7 +159,7 @@ class PlanSearch {
     for (Draft& draft : drafts_) {
       draft.order_gain_s = draft.judged ? 0 : drafting_.most_order_gain(draft);
     }
-    judge.run(drafts_, kMostOrdered, kOrderedWork);
+    judge.run(drafts_, kOrderedEffort);
   }
 
   // Whether its meshes, which are alike, have what pinned layers need.
@@ -191,7 +188,7 @@ class PlanSearch {
         if (draft.step_s < kNever) {
           std::vector<Draft> leanest = {std::move(draft)};
           leanest.front().judged = false;
-          judge.run(leanest, 1, 1);
+          judge.run(leanest, {.fewest = 1});
           return;
         }
       }

@@ -45,7 +45,8 @@ std::string kind_of(const Plan& plan) {
   return kind;
 }
 
-// The fastest that fits of each kind, within the margin.
+}  // namespace
+
 std::vector<const Candidate*> leading_kinds(const std::vector<Candidate>& candidates, int most) {
   std::vector<const Candidate*> order;
   for (const Candidate& candidate : candidates) {
@@ -64,8 +65,6 @@ std::vector<const Candidate*> leading_kinds(const std::vector<Candidate>& candid
   }
   return leading;
 }
-
-}  // namespace
 
 std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
                                        const Graph& training, const OpTable& ops,

@@ -15,6 +15,11 @@ struct WeightVariants {
   double work = 3e6;     // as in search.cpp
 };
 
+/// Of each kind of plan (stages, axes, micro-batches, schedule) the fastest that fits, the fastest
+/// kinds first: at most so many, within a margin of the best. Pointers into `candidates`.
+[[nodiscard]] std::vector<const Candidate*> leading_kinds(const std::vector<Candidate>& candidates,
+                                                          int most);
+
 /// Of the fastest of these candidates that fit, those within a margin: the same plans with all
 /// weights in one mode, simulated.
 [[nodiscard]] std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
