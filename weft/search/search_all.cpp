@@ -99,19 +99,18 @@ void keep_values(const Graph& training, const OpTable& ops, const CostModel& cos
   }
 }
 
-// Plans near the best that way: what is made again may be more of one than of another.
-std::vector<Candidate> kept_variants(const std::vector<Candidate>& candidates,
-                                     const Graph& training, const OpTable& ops,
-                                     const CostModel& cost) {
-  std::vector<Candidate> result;
+// The best plan that way, or another one near it: what is made again may be more of one than of
+// another.
+void keep_values_of_leading(const std::vector<Candidate>& candidates, const Graph& training,
+                            const OpTable& ops, const CostModel& cost, Candidate& best) {
+  keep_values(training, ops, cost, best);
   for (const Candidate* from : leading_kinds(candidates, kMostKept)) {
     Candidate kept = *from;
     keep_values(training, ops, cost, kept);
-    if (!kept.plan.repeat_values) {
-      result.push_back(std::move(kept));
+    if (better(kept, best) && best_that_runs({kept}, training, ops) != nullptr) {
+      best = std::move(kept);
     }
   }
-  return result;
 }
 
 // What the limits leave of the modes of weights.
@@ -145,8 +144,6 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       return !has_pinned(candidate.plan, limits.pins, training);
     });
     std::ranges::move(variants, std::back_inserter(plans.candidates));
-    std::vector<Candidate> kept = kept_variants(plans.candidates, training, ops, cost);
-    std::ranges::move(kept, std::back_inserter(plans.candidates));
   }
   const Candidate* best = best_that_runs(plans.candidates, training, ops, &plans.log);
   const bool found = best != nullptr && best->fits;
@@ -174,7 +171,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       if (!is_forbidden(limits, "gradients")) {
         polish_leading(plans.candidates, training, ops, cost, limits, result);
       }
-      keep_values(training, ops, cost, *result.best);
+      keep_values_of_leading(plans.candidates, training, ops, cost, *result.best);
     }
   }
   return result;
