@@ -12,6 +12,9 @@
 // What is gathered at the start of a step is needed layer by layer: all buckets are closed behind a
 // layer when enough is on its way. In the beginning little is enough, since kernels wait for it.
 //
+// All-reduces of a few numbers that follow each other directly (the sums of a batch norm) go
+// together too.
+//
 // Open buckets stay in the order in which they were opened, so one may read what another before it
 // writes (gradients that are reduced along two axes).
 
@@ -27,8 +30,10 @@ namespace {
 struct Bucket {
   Instruction instruction;
   std::int64_t bytes = 0;
+  bool of_weights = true;  // if not, it is closed by whatever does not join
 };
 
+constexpr std::int64_t kFewBytes = 1 << 16;
 constexpr std::int64_t kFirstShare = 16;  // at first this part of bucket_bytes is enough
 
 class Bucketing {
@@ -46,10 +51,11 @@ class Bucketing {
       if (phase_ == Phase::gather) {
         gather(i);
       }
-      if (is_of_weights(i) && bytes_of(i) < l_.plan.bucket_bytes) {
-        join(std::move(i));
+      const bool of_weights = is_of_weights(i);
+      if ((of_weights || is_of_few_numbers(i)) && bytes_of(i) < l_.plan.bucket_bytes) {
+        join(std::move(i), of_weights);
       } else {
-        close(last_touched(i));
+        close(std::max(last_touched(i), last_of_numbers()));
         if (by_layer_ && ends_layer(i)) {
           close(open_.size());
         }
@@ -72,6 +78,21 @@ class Bucketing {
     const bool is_sum = v.producer >= 0 && is_accumulate(l_.graph.nodes[v.producer]) && v.of >= 0;
     return v.kind == ValueKind::parameter || l_.replaces[value] >= 0 ||
            l_.accumulated_by[value] >= 0 || is_sum;
+  }
+
+  [[nodiscard]] bool is_of_few_numbers(const Instruction& i) const {
+    if (i.opcode != Opcode::collective || i.collective != CollectiveKind::all_reduce ||
+        i.axis == kAllDevices || i.from.reduction != Reduction::sum) {
+      return false;
+    }
+    const std::int64_t bytes = bytes_of(i);
+    return bytes <= kFewBytes && bytes == slot_type(stage_, i.reads[0], origin_, 2).bytes();
+  }
+
+  [[nodiscard]] std::size_t last_of_numbers() const {
+    const auto last = std::find_if(open_.rbegin(), open_.rend(),
+                                   [](const Bucket& bucket) { return !bucket.of_weights; });
+    return open_.rend() - last;
   }
 
   // Of the larger side.
@@ -112,11 +133,11 @@ class Bucketing {
            meet(i.writes, bucket.reads);
   }
 
-  void join(Instruction i) {
+  void join(Instruction i, bool of_weights) {
     const std::int64_t bytes = bytes_of(i);
     for (std::size_t b = last_touched(i); b < open_.size(); ++b) {
       Bucket& bucket = open_[b];
-      if (!alike(bucket.instruction, i)) {
+      if (bucket.of_weights != of_weights || !alike(bucket.instruction, i)) {
         continue;
       }
       if (bucket.bytes + bytes > l_.plan.bucket_bytes) {
@@ -128,7 +149,7 @@ class Bucketing {
       bucket.bytes += bytes;
       return;
     }
-    open_.push_back({.instruction = std::move(i), .bytes = bytes});
+    open_.push_back({.instruction = std::move(i), .bytes = bytes, .of_weights = of_weights});
   }
 
   void gather(const Instruction& i) {

@@ -187,7 +187,29 @@ void StageEmitter::emit_gradients(bool (*wanted)(const Lowering&, NodeId)) {
       emit_terms(l_.graph.nodes[n], layer);
     }
   }
+  if (l_.plan.micro_batches.size() == 1) {
+    leave_for_update();
+  }
   finish_layers({}, {});
+}
+
+// With one micro-batch, what the last layers scatter need not be added up before other parameters
+// are updated. It then lives for the step.
+void StageEmitter::leave_for_update() {
+  std::erase_if(scattered_, [&](Scattered& s) {
+    const SlotId from = s.accumulate.reads[0];
+    const auto scatter = std::ranges::find_if(segment_->instructions, [&](const Instruction& i) {
+      return i.opcode == Opcode::collective && i.writes[0] == from;
+    });
+    const SlotId term = storage_of(stage_, scatter->reads[0]);
+    const bool alone = term == scatter->reads[0] && storage_of(stage_, from) == from;
+    if (alone) {
+      stage_.slots[term].lifetime = Lifetime::step;
+      stage_.slots[from].lifetime = Lifetime::step;
+      left_.emplace(stage_.slots[s.accumulate.writes[0]].value, std::move(s.accumulate));
+    }
+    return alone;
+  });
 }
 
 void StageEmitter::emit_backward(int chunk, bool weights) {

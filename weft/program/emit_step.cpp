@@ -113,6 +113,8 @@ void StageEmitter::pace_gather() {
 // of its own: these would stand behind the reductions, and all earlier stages wait with it.
 void StageEmitter::emit_sync() {
   begin(Phase::sync);
+  const bool clips =
+      std::ranges::find(l_.graph.nodes, "sum_squares", &Node::op) != l_.graph.nodes.end();
   const bool beside_backward = !backward_waits();
   std::vector<ValueId> tied;
   for (const Node& node : l_.graph.nodes) {
@@ -120,6 +122,10 @@ void StageEmitter::emit_sync() {
       continue;
     }
     const ValueId sum = node.outputs[0];
+    if (clips || l_.sums[sum].size() > 1 || l_.graph.values[sum].of < 0 ||
+        l_.home[l_.graph.values[sum].of].at(index_).update != l_.sums[sum].at(index_)) {
+      add_left(sum);
+    }
     const SlotId slot = synchronised(sum, beside_backward);
     if (sum == l_.graph.loss) {
       l_.program.loss_slot = slot;
@@ -230,8 +236,16 @@ SlotId StageEmitter::update_input(ValueId value, const Placements& needed) {
   return obtain(value, needed);
 }
 
+void StageEmitter::add_left(ValueId sum) {
+  if (const auto it = left_.find(sum); it != left_.end()) {
+    push(std::move(it->second));
+    left_.erase(it);
+  }
+}
+
 void StageEmitter::emit_update_node(NodeId n) {
   const Node& node = l_.graph.nodes[n];
+  std::ranges::for_each(node.inputs, [&](ValueId v) { add_left(v); });
   const NodePlacement placed = place_update(node);
   Instruction compute{.opcode = Opcode::compute, .node = n};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -290,13 +304,25 @@ void StageEmitter::store_next(ValueId parameter, SlotId updated) {
   }
 }
 
+// Gradients of the last layers come first, so these are updated first.
 void StageEmitter::emit_update() {
   begin(Phase::update);
+  std::vector<std::vector<NodeId>> parameters;  // the update nodes of each
+  std::string_view before;
   for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
-    const bool update = l_.graph.nodes[n].role == Role::update && l_.stage_of[n] >= 0;
-    if (update && l_.mesh_of[l_.stage_of[n]] == index_) {
-      emit_update_node(static_cast<NodeId>(n));
+    const Node& node = l_.graph.nodes[n];
+    if (node.role == Role::update && l_.stage_of[n] >= 0 && l_.mesh_of[l_.stage_of[n]] == index_) {
+      const std::string_view parameter =
+          std::string_view(node.name).substr(0, node.name.find(".update/"));
+      if (parameters.empty() || parameter != before) {
+        parameters.emplace_back();
+      }
+      parameters.back().push_back(static_cast<NodeId>(n));
+      before = parameter;
     }
+  }
+  for (auto nodes = parameters.rbegin(); nodes != parameters.rend(); ++nodes) {
+    std::ranges::for_each(*nodes, [&](NodeId n) { emit_update_node(n); });
   }
 }
 

@@ -59,6 +59,7 @@ class StageEmitter {
   void emit_terms(const Node& node, std::string_view layer);
   void emit_accumulate(ValueId term, std::string_view layer);
   void finish_layers(std::string_view layer, std::string_view before);
+  void leave_for_update();
   [[nodiscard]] bool gathers_operands(NodeId n);
   void emit_gradients(bool (*wanted)(const Lowering&, NodeId));
   void receive_for_weights();
@@ -75,6 +76,7 @@ class StageEmitter {
   [[nodiscard]] bool backward_waits() const;
   void gather_sums(ValueId sum);
   void emit_update_node(NodeId n);
+  void add_left(ValueId sum);
   [[nodiscard]] Placements update_placements(ValueId value) const;
   [[nodiscard]] NodePlacement place_update(const Node& node) const;
   SlotId update_input(ValueId value, const Placements& needed);
@@ -99,6 +101,7 @@ class StageEmitter {
     Instruction accumulate;
   };
   std::vector<Scattered> scattered_;
+  std::map<ValueId, Instruction> left_;  // the last ones: by sum
   /// Gradients of weights whose rule gathers their operands: they wait in the same way.
   struct Delayed {
     std::string_view layer;

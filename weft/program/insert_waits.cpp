@@ -1,8 +1,8 @@
 // A wait stands before the first instruction that touches what a collective or a receive writes, or
 // that overwrites what it reads. Collectives need no wait for each other: the
-// communication lane keeps their order. What starts in `gather` is waited for where forward first
-// needs it, what starts in `sync` may be waited for in `norm` or `update`; nothing else is left
-// open at the end of a segment.
+// communication lane keeps their order. What lives for the step may be waited for in a later
+// segment: what is gathered, where forward first needs it, gradients in `norm` or `update`. Nothing
+// else is left open at the end of a segment.
 
 #include <algorithm>
 #include <set>
@@ -32,6 +32,10 @@ bool meet(const std::set<SlotId>& a, const std::set<SlotId>& b) {
   return std::ranges::any_of(a, [&](SlotId storage) { return b.contains(storage); });
 }
 
+bool lives_for_step(const StageProgram& stage, SlotId slot) {
+  return stage.slots[storage_of(stage, slot)].lifetime == Lifetime::step;
+}
+
 Instruction wait_for(const Pending& pending) {
   Instruction wait{.opcode = Opcode::wait};
   wait.reads = pending.writes;
@@ -39,8 +43,6 @@ Instruction wait_for(const Pending& pending) {
 }
 
 void wait_in_segment(const StageProgram& stage, Segment& segment, std::vector<Pending>& pending) {
-  const bool stays = segment.phase == Phase::gather || segment.phase == Phase::sync ||
-                     segment.phase == Phase::norm;
   std::vector<Instruction> out;
   for (Instruction& i : segment.instructions) {
     const std::set<SlotId> read = storages_of(stage, i.reads);
@@ -59,7 +61,7 @@ void wait_in_segment(const StageProgram& stage, Segment& segment, std::vector<Pe
                          .writes = i.writes,
                          .read = read,
                          .written = written,
-                         .stays = stays});
+                         .stays = lives_for_step(stage, i.writes[0])});
     }
     out.push_back(std::move(i));
   }
