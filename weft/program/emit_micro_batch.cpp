@@ -194,21 +194,28 @@ void StageEmitter::emit_gradients(bool (*wanted)(const Lowering&, NodeId)) {
 }
 
 // With one micro-batch, what the last layers scatter need not be added up before other parameters
-// are updated. It then lives for the step.
+// are updated. It then lives for the step, with all that it is made from on its way.
 void StageEmitter::leave_for_update() {
-  std::erase_if(scattered_, [&](Scattered& s) {
-    const SlotId from = s.accumulate.reads[0];
-    const auto scatter = std::ranges::find_if(segment_->instructions, [&](const Instruction& i) {
-      return i.opcode == Opcode::collective && i.writes[0] == from;
+  const auto writer = [&](SlotId slot) {
+    return std::ranges::find_if(segment_->instructions, [&](const Instruction& i) {
+      return i.opcode == Opcode::collective && i.writes[0] == slot;
     });
-    const SlotId term = storage_of(stage_, scatter->reads[0]);
-    const bool alone = term == scatter->reads[0] && storage_of(stage_, from) == from;
-    if (alone) {
-      stage_.slots[term].lifetime = Lifetime::step;
-      stage_.slots[from].lifetime = Lifetime::step;
+  };
+  std::erase_if(scattered_, [&](Scattered& s) {
+    std::vector<SlotId> way = {s.accumulate.reads[0]};
+    for (auto by = writer(way.back()); by != segment_->instructions.end();
+         by = writer(way.back())) {
+      way.push_back(by->reads[0]);
+    }
+    const bool own =
+        std::ranges::all_of(way, [&](SlotId slot) { return storage_of(stage_, slot) == slot; });
+    if (own) {
+      for (const SlotId slot : way) {
+        stage_.slots[slot].lifetime = Lifetime::step;
+      }
       left_.emplace(stage_.slots[s.accumulate.writes[0]].value, std::move(s.accumulate));
     }
-    return alone;
+    return own;
   });
 }
 
