@@ -35,7 +35,7 @@ Plan on_one_device(const Plan& plan, const Graph& forward) {
   return one;
 }
 
-constexpr unsigned kSeeds = 60;
+constexpr unsigned kSeeds = 150;
 
 // A view is made before it is gathered, though the parameter it is a view of is there from the
 // start.

@@ -76,32 +76,30 @@ void StageEmitter::gather_sums(ValueId sum) {
   }
 }
 
-// A collective of values or their gradients, not of parameters, not of gradients that are added up
-// and not of the operands of these.
-bool StageEmitter::is_waited_for(const Instruction& i) const {
-  const ValueId value = i.writes.empty() ? -1 : stage_.slots[i.writes[0]].value;
-  return i.opcode == Opcode::collective && value >= 0 &&
-         l_.graph.values[value].kind == ValueKind::result && l_.accumulated_by[value] < 0 &&
-         !operands_.contains(i.writes[0]);
-}
-
+// Whether backward waits for collectives of its own: of values and their gradients, not of
+// parameters, not of gradients that are added up and not of the operands of these.
 bool StageEmitter::backward_waits() const {
+  const auto waited_for = [&](const Instruction& i) {
+    const ValueId value = i.writes.empty() ? -1 : stage_.slots[i.writes[0]].value;
+    return i.opcode == Opcode::collective && value >= 0 &&
+           l_.graph.values[value].kind == ValueKind::result && l_.accumulated_by[value] < 0 &&
+           !operands_.contains(i.writes[0]);
+  };
   return std::ranges::any_of(stage_.segments, [&](const Segment& segment) {
     return (segment.phase == Phase::backward || segment.phase == Phase::weight) &&
-           std::ranges::any_of(segment.instructions,
-                               [&](const Instruction& i) { return is_waited_for(i); });
+           std::ranges::any_of(segment.instructions, waited_for);
   });
 }
 
 // All gathers start at once: later stages have nothing else to do. Where the first stage's forward
-// pass waits for collectives of its own, these would stand behind all gathers: there each starts
-// only when the one before the last is needed.
+// pass has collectives of its own, these would stand behind all gathers: there each starts only
+// when the one before the last is needed.
 void StageEmitter::pace_gather() {
   const int gather = find_segment(stage_, Phase::gather);
   const bool first = l_.meshes[index_].stages.front() == 0;
   const auto& forward = stage_.segments[find_segment(stage_, Phase::forward)].instructions;
   if (gather < 0 || !first ||
-      std::ranges::none_of(forward, [&](const Instruction& i) { return is_waited_for(i); })) {
+      std::ranges::find(forward, Opcode::collective, &Instruction::opcode) == forward.end()) {
     return;
   }
   for (Instruction& i : stage_.segments[gather].instructions) {

@@ -72,7 +72,6 @@ class StageEmitter {
   // emit_step.cpp
   SlotId sum_slot(ValueId sum);
   SlotId synchronised(ValueId sum, bool beside_backward);
-  [[nodiscard]] bool is_waited_for(const Instruction& i) const;
   [[nodiscard]] bool backward_waits() const;
   void gather_sums(ValueId sum);
   void emit_update_node(NodeId n);

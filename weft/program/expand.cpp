@@ -40,12 +40,12 @@ std::vector<Keyed> plain_order(const StageProgram& stage, std::vector<Entry>& en
   return list;
 }
 
-// Moved gathers, in the order in which they are needed: each begins behind the first wait for the
-// one before the last. What another gather reads is needed when that one is.
+// Moved gathers, in the order in which they are needed: each begins when the one before the last is
+// needed. What another gather reads is needed when that one is.
 void pace_gathers(std::vector<Keyed>& list) {
   struct Gather {
     Keyed* keyed = nullptr;
-    std::int64_t needed = std::numeric_limits<std::int64_t>::max();  // key of the first wait for it
+    std::int64_t needed = std::numeric_limits<std::int64_t>::max();  // key of what reads it first
   };
   std::vector<Gather> gathers;
   std::map<SlotId, std::size_t> gather_of;  // slot → into gathers
@@ -56,7 +56,7 @@ void pace_gathers(std::vector<Keyed>& list) {
         gather_of[slot] = gathers.size();
       }
       gathers.push_back({.keyed = &keyed});
-    } else if (i.opcode == Opcode::wait && !gathers.empty()) {
+    } else if (!gathers.empty()) {
       for (const SlotId slot : i.reads) {
         if (const auto it = gather_of.find(slot); it != gather_of.end()) {
           std::int64_t& needed = gathers[it->second].needed;
