@@ -16,6 +16,9 @@ namespace weft {
 namespace {
 
 constexpr const char* kLlama = "llama:layers=2,hidden=512,heads=8,ffn=1408,vocab=1024,seq=256";
+// Its vocabulary is best split, its layers are best replicated.
+constexpr const char* kLargeVocabulary =
+    "llama:layers=4,hidden=896,heads=14,kv_heads=2,ffn=4864,vocab=151936,seq=1024,tied=1";
 
 // All layers of one kind, as a plan of one stage.
 Plan plan_of_kind(const SearchProblem& p, const BlockModel& model, const StageTable& table,
@@ -99,7 +102,55 @@ INSTANTIATE_TEST_SUITE_P(
                     SpaceCase{"t5:layers=2,hidden=256,heads=4,ffn=512,vocab=512,seq=64", "4xT4", 16,
                               std::int64_t{1} << 30},
                     SpaceCase{"resnet:depths=1/1/1/1,sizes=64/128/256/512,block=basic,image=64",
-                              "2xV100-16GB", 64, std::int64_t{1} << 30}));
+                              "2xV100-16GB", 64, std::int64_t{1} << 30},
+                    // Only the last step of the search (part of a space) is as fast.
+                    SpaceCase{kLargeVocabulary, "8xT4", 32, std::int64_t{14} << 30},
+                    SpaceCase{"vit:layers=12,hidden=1280,heads=16,patch=16", "8xRTX-TITAN", 256,
+                              std::int64_t{3} << 30}));
+
+std::vector<std::string> lines_of_spaces(const SearchProblem& p, PlanLimits limits) {
+  limits.log = true;
+  std::vector<std::string> lines = search_all(p.task, p.training, p.ops, limits, {}).log;
+  std::erase_if(lines, [](const std::string& line) {
+    return !line.starts_with(kGalvatronSpace) && !line.starts_with(kAlpaSpace);
+  });
+  return lines;
+}
+
+// Plans of the spaces may have any degrees and modes: they are left out where the user wants
+// something of these.
+TEST(KnownSpacesOfTheBest, AreAskedUnlessLimitsForbid) {
+  const SearchProblem p = search_problem(kLargeVocabulary, "8xT4", 32, std::int64_t{14} << 30);
+  EXPECT_FALSE(lines_of_spaces(p, {}).empty());
+  for (const auto& [fixed, forbidden] :
+       {std::pair("zero=1", ""), std::pair("dp=8", ""), std::pair("recompute=block", ""),
+        std::pair("", "zero2"), std::pair("", "tp")}) {
+    PlanLimits limits;
+    if (*fixed != 0) {
+      fix_limits(fixed, limits);
+    }
+    if (*forbidden != 0) {
+      forbid_limits(forbidden, limits);
+    }
+    EXPECT_TRUE(lines_of_spaces(p, limits).empty()) << fixed << forbidden;
+  }
+}
+
+TEST(KnownSpacesOfTheBest, HaveTheShapesOfPlansOfEqualMeshes) {
+  const SearchProblem p = search_problem(kLlama, "4xT4", 16);
+  const auto shape = [&](const char* recipe) {
+    return shape_of(*recipe_plan(parse_recipe(recipe), p.task, p.training, p.ops).plan);
+  };
+  EXPECT_EQ(shape("dp=2,tp=2"), (SpaceShape{.stages = 1, .dp = 2, .tp = 2, .micro_batches = 1}));
+  EXPECT_EQ(shape("dp=2,pp=2,micro-batches=8"),
+            (SpaceShape{.stages = 2, .dp = 2, .tp = 1, .micro_batches = 8}));
+  Plan uneven = *recipe_plan(parse_recipe("dp=2,pp=2"), p.task, p.training, p.ops).plan;
+  uneven.stages.back().mesh = {.devices = {3}, .axes = {}};
+  EXPECT_EQ(shape_of(uneven), std::nullopt);
+  Plan unlike = *recipe_plan(parse_recipe("dp=4"), p.task, p.training, p.ops).plan;
+  unlike.micro_batches = {8, 4, 4};
+  EXPECT_EQ(shape_of(unlike), std::nullopt);
+}
 
 // Galvatron's space has these recipes in it; what it is best at in its tables is not much slower in
 // the simulator.

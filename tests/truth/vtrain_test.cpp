@@ -9,10 +9,14 @@
 //
 // Every fifth row calibrates five constants; the others are predicted:
 //
-//   matmul efficiency and half size, bytes moved for each attention score (attention was not
-//   fused), issue and receive time
+//   matmul efficiency and half size, issue time, and corrections of two calls: what a layer that
+//   has them takes more or less than predicted
 //
-// Everything else is the catalogue's A100-80GB. WEFT_REFERENCE_DATA names the folder with
+// A layer's attention is a call of its own for each hidden size, tensor parallelism and
+// micro-batch, so a correction of it is one of what was measured of the layer. The fit takes the
+// two that help most on its rows. Attention was not fused, and Megatron-LM's host waits for what it
+// receives: bytes moved for each score and receive time have round values. Everything else is the
+// catalogue's A100-80GB. WEFT_REFERENCE_DATA names the folder with
 // throughput/vtrain_single_1440.csv. To see the table: truth_test --gtest_filter='Vtrain.*'
 
 #include <fmt/format.h>
@@ -71,34 +75,115 @@ Run run_of(const Row& r) {
           .devices = r.gpus};
 }
 
-constexpr std::size_t kConstants = 5;
-const std::vector<double> kStart = {0.65, 8e9, 20, 55e-6, 200e-6};
+constexpr int kCorrections = 2;
+// A round value, as if scores of two bytes went through memory ten times in a call. How it was
+// chosen: docs/spec/cost.md.
+constexpr double kScoreBytes = 20;
+constexpr double kReceive_s = 200e-6;
+const std::vector<double> kStart = {0.65, 8e9, 55e-6};
 
-Cluster with_constants(const std::vector<double>& constants) {
+// Five numbers.
+struct Constants {
+  std::vector<double> smooth = kStart;  // matmul efficiency, half size, issue time
+  std::map<std::string, double> corrections = {};
+};
+
+Cluster with_constants(const Constants& constants) {
   Cluster cluster = parse_cluster("1x8xA100-80GB");
   DeviceType& type = cluster.types[0];
-  const auto share = [](double x) { return std::min(x, 1.0); };
-  type.efficiency = share(constants[0]);
-  type.ops["matmul"] = {.efficiency = share(constants[0]), .half_size = constants[1]};
-  type.ops["attention"].score_bytes = constants[2];
-  type.issue_s = constants[3];
+  const double efficiency = std::min(constants.smooth[0], 1.0);
+  type.efficiency = efficiency;
+  type.ops["matmul"] = {.efficiency = efficiency, .half_size = constants.smooth[1]};
+  type.ops["attention"].score_bytes = kScoreBytes;
+  type.issue_s = constants.smooth[2];
   type.update_issue_s = 0;  // one kernel updates them all
-  type.receive_s = constants[4];
+  type.receive_s = kReceive_s;
+  type.corrections = constants.corrections;
   type.origins.exceptions = {{"efficiency", Origin::fitted},
                              {"ops", Origin::fitted},
                              {"issue", Origin::fitted},
-                             {"receive", Origin::fitted}};
+                             {"corrections", Origin::fitted}};
   return cluster;
 }
 
-double mean_error(Predictor& predictor, const std::vector<Row>& rows,
-                  const std::vector<double>& constants) {
+double mean_error(Predictor& predictor, const std::vector<Row>& rows, const Constants& constants) {
   const Cluster cluster = with_constants(constants);
   double sum = 0;
   for (const Row& row : rows) {
     sum += std::abs(predictor.seconds(run_of(row), cluster) / row.seconds - 1);
   }
   return sum / static_cast<double>(rows.size());
+}
+
+void fit_smooth(Predictor& predictor, const std::vector<Row>& rows, int evaluations,
+                Constants& constants) {
+  Constants tried = constants;
+  constants.smooth = fit(
+      [&](const std::vector<double>& smooth) {
+        tried.smooth = smooth;
+        return mean_error(predictor, rows, tried);
+      },
+      constants.smooth, evaluations);
+}
+
+std::string attention_call(const Row& r) {
+  const std::string type =
+      fmt::format("bf16[{},{},{},{}]", r.micro, r.sequence, r.heads / r.tp, r.hidden / r.heads);
+  return fmt::format("attention({0}, {0}, {0})", type);
+}
+
+// Layers in a row that a step waits for: those of a stage, for each micro-batch and while the
+// pipeline fills.
+double layers_in_a_row(const Row& r) {
+  const double micro_batches = static_cast<double>(r.batch) / r.dp / r.micro;
+  return (micro_batches + r.pp - 1) * r.layers / r.pp;
+}
+
+struct Predicted {
+  const Row* row = nullptr;
+  double seconds = 0;
+};
+
+struct Gain {
+  double error = 0;         // less in all, over the rows that have the call
+  double correction_s = 0;  // the median of what their layers take more than predicted
+};
+
+Gain gain_of(const std::vector<Predicted>& rows) {
+  std::vector<double> more;
+  for (const Predicted& p : rows) {
+    more.push_back((p.row->seconds - p.seconds) / layers_in_a_row(*p.row));
+  }
+  std::ranges::nth_element(more, more.begin() + static_cast<std::ptrdiff_t>(more.size() / 2));
+  Gain gain{.correction_s = more[more.size() / 2]};
+  for (const Predicted& p : rows) {
+    const double corrected_s = p.seconds + gain.correction_s * layers_in_a_row(*p.row);
+    gain.error += std::abs(p.seconds / p.row->seconds - 1);
+    gain.error -= std::abs(corrected_s / p.row->seconds - 1);
+  }
+  return gain;
+}
+
+// The calls whose corrections gain most. A row has only one of the calls, so they can be chosen at
+// once.
+std::map<std::string, double> best_corrections(Predictor& predictor, const std::vector<Row>& rows,
+                                               const Constants& constants) {
+  const Cluster cluster = with_constants(constants);
+  std::map<std::string, std::vector<Predicted>> by_call;
+  for (const Row& row : rows) {
+    by_call[attention_call(row)].push_back({&row, predictor.seconds(run_of(row), cluster)});
+  }
+  std::vector<std::pair<std::string, Gain>> gains;
+  for (const auto& [call, predicted] : by_call) {
+    gains.emplace_back(call, gain_of(predicted));
+  }
+  std::ranges::stable_sort(
+      gains, [](const auto& a, const auto& b) { return a.second.error > b.second.error; });
+  std::map<std::string, double> best;
+  for (int i = 0; i < kCorrections; ++i) {
+    best[gains[i].first] = gains[i].second.correction_s;
+  }
+  return best;
 }
 
 // How much slower the plan that is predicted to be fastest is than the fastest, on average over
@@ -180,16 +265,17 @@ TEST(Vtrain, PredictsAndRanks) {
     }
   }
   Predictor predictor;
-  std::vector<double> constants =
-      fit([&](const std::vector<double>& c) { return mean_error(predictor, few, c); }, kStart, 70);
-  constants = fit([&](const std::vector<double>& c) { return mean_error(predictor, fitted_on, c); },
-                  constants, 12);
-  ASSERT_EQ(constants.size(), kConstants);
+  Constants constants;
+  fit_smooth(predictor, few, 60, constants);
+  constants.corrections = best_corrections(predictor, fitted_on, constants);
+  fit_smooth(predictor, fitted_on, 10, constants);
+  ASSERT_EQ(constants.smooth.size() + constants.corrections.size(), 5U);
   fmt::print(
-      "fitted on {} rows: matmul efficiency {:.3f}, half size {:.3g} flop, bytes a "
-      "score {:.1f}, issue {:.1f} us, receive {:.1f} us\n",
-      fitted_on.size(), constants[0], constants[1], constants[2], constants[3] * 1e6,
-      constants[4] * 1e6);
+      "fitted on {} rows: matmul efficiency {:.3f}, half size {:.3g} flop, issue {:.1f} us\n",
+      fitted_on.size(), constants.smooth[0], constants.smooth[1], constants.smooth[2] * 1e6);
+  for (const auto& [call, seconds] : constants.corrections) {
+    fmt::print("  {} {:+.2f} ms\n", call, seconds * 1e3);
+  }
   predictor.forget();
   const Cluster cluster = with_constants(constants);
   std::vector<double> predicted;

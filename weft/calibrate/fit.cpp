@@ -109,6 +109,7 @@ DeviceType fit_device(const DeviceType& known, const std::vector<KernelSample>& 
     type.ops[std::string(op_class_name(key.first))].tables[std::string(dtype_name(key.second))] =
         fit_curve(list);
     type.origins.exceptions["ops"] = Origin::measured;
+    type.corrections.clear();  // of what other numbers say
   }
   return type;
 }

@@ -63,13 +63,15 @@ TEST(FitDevice, WhatWasHeldUpDoesNotCount) {
 }
 
 TEST(FitDevice, KeepsWhatSamplesDoNotTell) {
-  const DeviceType known = local_cluster(1).types[0];
+  DeviceType known = local_cluster(1).types[0];
+  known.corrections = {{"gelu(f32[8,64])", 1e-4}};
   EXPECT_EQ(fit_device(known, {}), known);
   const DeviceType streams = fit_device(known, {kernel(OpClass::stream, 1e5, 1e6)});
   EXPECT_EQ(streams.flops_per_s, known.flops_per_s);
   EXPECT_EQ(streams.launch_s, known.launch_s);
   EXPECT_FALSE(streams.ops.contains("matmul"));
   EXPECT_TRUE(streams.ops.contains("stream"));
+  EXPECT_TRUE(streams.corrections.empty()) << "they were of what the numbers before said";
 }
 
 TEST(FitLink, FindsLatencyAndBandwidth) {

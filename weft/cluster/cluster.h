@@ -49,6 +49,9 @@ struct DeviceType {
   double compute_slowdown = 1;        // of kernels while the device communicates
   double communication_slowdown = 1;  // of communication while the device computes
   std::map<std::string, OpSpeed> ops = {};
+  /// Seconds that single calls take more than all of this says (below 0: less), by the call's text
+  /// (cost/cost.h).
+  std::map<std::string, double> corrections = {};
   /// Algorithms of its communication library (cost/collective.h); empty: all.
   std::vector<std::string> collectives = {};
   Origins origins = {};  // by key of the cluster file: "flops", "launch", "ops", …

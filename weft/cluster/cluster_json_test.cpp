@@ -76,6 +76,7 @@ Cluster measured_cluster() {
   type.communication_slowdown = 1.5;
   type.ops["matmul"] = {
       .efficiency = 0.5, .half_size = 3e9, .tables = {{"f16", {{{1e6, 1e-5}, {1e9, 1e-3}}}}}};
+  type.corrections = {{"gelu(f16[8,64])", 2.5e-4}, {"linear(f16[8,4], f16[2,4])", -1e-6}};
   type.collectives = {"ring", "tree"};
   type.origins = {.all = Origin::catalogue,
                   .exceptions = {{"ops", Origin::measured}, {"issue", Origin::fitted}}};
@@ -107,17 +108,20 @@ TEST(ClusterJson, TheCatalogueSaysWhereItsNumbersComeFrom) {
 }
 
 TEST(ClusterJson, AFileMayHoldTablesAndOrigins) {
-  const Cluster cluster = cluster_from_json(Json::parse(R"({"hosts": [{"name": "a",
+  const Cluster cluster = cluster_from_json(Json::parse(R"json({"hosts": [{"name": "a",
       "disk": {"bandwidth": "1GB/s", "table": [[1e6, 2e-3]], "origin": "measured"},
       "collectives": [{"kind": "all_reduce", "members": 2, "points": [[4, 1e-5]]}],
       "devices": [{"type": "T4", "count": 2, "issue": "6us", "compute_slowdown": 1.2,
         "ops": {"matmul": {"half": 2e9, "tables": {"f32": [[1e6, 1e-4], [1e7, 5e-4]]}}},
-        "origin": {"all": "catalogue", "ops": "measured"}}],
+        "corrections": {"gelu(f32[8,64])": -2e-6},
+        "origin": {"all": "catalogue", "ops": "measured", "corrections": "fitted"}}],
       "links": [{"between": "devices", "bandwidth": "10GB/s", "table": [[4, 1e-5], [8, 2e-5]],
-                 "origin": "measured"}]}]})"),
+                 "origin": "measured"}]}]})json"),
                                             "c.json");
   EXPECT_EQ(cluster.types[0].ops.at("matmul").tables.at("f32").points.size(), 2U);
   EXPECT_EQ(cluster.types[0].origins.of("ops"), Origin::measured);
+  EXPECT_EQ(cluster.types[0].corrections.at("gelu(f32[8,64])"), -2e-6);
+  EXPECT_EQ(cluster.types[0].origins.of("corrections"), Origin::fitted);
   EXPECT_EQ(cluster.links[0].table.points.size(), 2U);
   EXPECT_EQ(cluster.links[0].origin, Origin::measured);
   EXPECT_EQ(cluster.hosts[0].origins.of("disk"), Origin::measured);
@@ -141,6 +145,16 @@ TEST(ClusterJson, MistakesInTablesAndOrigins) {
   EXPECT_THAT(complaint("/types/0/ops/matmul/tables/f16/1/0", 2), HasSubstr("sizes must ascend"));
   EXPECT_THAT(complaint("/types/0/ops/matmul/tables/f17", Json::array()),
               HasSubstr("unknown dtype"));
+  EXPECT_THAT(complaint("/types/0/corrections", 1), HasSubstr("must give seconds by call"));
+  EXPECT_THAT(complaint("/types/0/corrections/gelu", 1e-6),
+              HasSubstr("corrections.gelu: is no call; write one as gelu(bf16[8,1024,4096])"));
+  for (const char* other : {"(f32[1])", "gelu(f32[1]", "gelu(f32[1]) ", "gelu((f32[1])", ""}) {
+    EXPECT_THAT(complaint((std::string("/types/0/corrections/") + other).c_str(), 1e-6),
+                HasSubstr("is no call"))
+        << other;
+  }
+  EXPECT_THAT(complaint("/types/0/corrections/gelu(f32[1])", "1us"),
+              HasSubstr("must be a number of seconds"));
   EXPECT_THAT(complaint("/types/0/origin/all", "guess"),
               HasSubstr("must be spec, catalogue, measured or fitted"));
   EXPECT_THAT(complaint("/types/0/origin/speed", "spec"), HasSubstr("there is no such number"));

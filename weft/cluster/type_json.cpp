@@ -110,6 +110,38 @@ void read_ops(const Json& json, const std::string& place, DeviceType& type, Mist
   }
 }
 
+// name(type, type): what call_text (cost/cost.h) writes. Which ops and types there are, this module
+// does not know.
+bool is_call(std::string_view text) {
+  constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  const std::size_t bracket = text.find_first_not_of(kName);
+  return bracket != std::string_view::npos && bracket > 0 && text[bracket] == '(' &&
+         text.find('(', bracket + 1) == std::string_view::npos && text.find(')') + 1 == text.size();
+}
+
+void read_corrections(const Json& json, const std::string& place, DeviceType& type,
+                      Mistakes& mistakes) {
+  type.corrections.clear();
+  if (!json.is_object()) {
+    mistakes.add(place, "must give seconds by call");
+    return;
+  }
+  for (const auto& member : json.items()) {
+    const std::string at = place + "." + member.key();
+    if (!is_call(member.key())) {
+      mistakes.add(at, "is no call; write one as gelu(bf16[8,1024,4096]): op and local inputs");
+      continue;
+    }
+    const double seconds = member.value().is_number() ? member.value().get<double>() : NAN;
+    if (!std::isfinite(seconds)) {
+      mistakes.add(at, fmt::format("must be a number of seconds, below 0 for less time, is {}",
+                                   member.value().dump()));
+      continue;
+    }
+    type.corrections[member.key()] = seconds;
+  }
+}
+
 void read_algorithms(const Json& json, const std::string& place, DeviceType& type,
                      Mistakes& mistakes) {
   type.collectives.clear();
@@ -163,6 +195,7 @@ const std::vector<std::string_view>& device_keys() {
                                                      "receive",
                                                      "compute_slowdown",
                                                      "ops",
+                                                     "corrections",
                                                      "collectives",
                                                      "communication_slowdown",
                                                      "origin"};
@@ -192,6 +225,9 @@ Json device_to_json(const DeviceType& type) {
   write("communication_slowdown", type.communication_slowdown, usual.communication_slowdown);
   if (!type.ops.empty()) {
     json["ops"] = ops_to_json(type);
+  }
+  if (!type.corrections.empty()) {
+    json["corrections"] = type.corrections;
   }
   if (!type.collectives.empty()) {
     json["collectives"] = type.collectives;
@@ -230,6 +266,7 @@ void read_device_numbers(const Json& json, const std::string& place, DeviceType&
   with("communication_slowdown", read_slowdown, type.communication_slowdown);
   with("flops", read_flops, type);
   with("ops", read_ops, type);
+  with("corrections", read_corrections, type);
   with("collectives", read_algorithms, type);
   if (json.contains("origin")) {
     type.origins = read_origins(json["origin"], at("origin"), device_keys(), mistakes);

@@ -10,6 +10,13 @@
 // the share of the peak that large calls reach. `half` is in bytes for stream, in flops for the
 // other classes.
 //
+// A device type may name single calls, by op and local types of the inputs, with the seconds c that
+// such a call takes more than this, or less (c < 0). Who measures calls cannot tell whether the
+// device or its host was the limit, so both take c more:
+//
+//   device  max(0, seconds + c)
+//   host    issue + c; where that is below 0, what is left is taken off the calls behind it
+//
 // Attention that does not keep its scores in the kernel also moves `score_bytes` for each of them.
 //
 // Collectives: collective.cpp; the quickest algorithm for the size is taken, or the host's table.
@@ -83,6 +90,14 @@ double peak_flops(const DeviceType& type, DType dtype) {
   return slowest / 2;
 }
 
+std::string call_text(const OpDef& op, const OpCall& call) {
+  std::string text = op.name + "(";
+  for (const TensorType& input : call.inputs) {
+    text += (text.back() == '(' ? "" : ", ") + format_type(input);
+  }
+  return text + ")";
+}
+
 CostModel::CostModel(const Cluster& cluster)
     : cluster_(cluster), host_links_(cluster.devices.size(), -1), loader_(cluster) {
   for (const DeviceType& type : cluster.types) {
@@ -136,6 +151,25 @@ double CostModel::kernel_seconds(DeviceId device, const KernelWork& work) const 
   const double compute_s = flops > 0 ? (flops + speed.half_flops) * speed.seconds_per_flop : 0;
   const double memory_s = bytes > 0 ? (bytes + speed.half_bytes) * speed.seconds_per_byte : 0;
   return type.launch_s + std::max(compute_s, memory_s);
+}
+
+CallTime CostModel::call_time(DeviceId device, const OpDef& op, const OpCall& call) const {
+  const double seconds = kernel_seconds(device, kernel_work(op, call));
+  const auto& corrections = cluster_.types[cluster_.devices[device].type].corrections;
+  if (corrections.empty()) {
+    return {.seconds = seconds};
+  }
+  const auto found = corrections.find(call_text(op, call));
+  if (found == corrections.end()) {
+    return {.seconds = seconds};
+  }
+  return {.seconds = std::max(0.0, seconds + found->second), .issue_more_s = found->second};
+}
+
+bool CostModel::may_take_less(int type, std::string_view op) const {
+  return std::ranges::any_of(cluster_.types[type].corrections, [&](const auto& one) {
+    return one.second < 0 && std::string_view(one.first).substr(0, one.first.find('(')) == op;
+  });
 }
 
 double CostModel::least_seconds(int type, const KernelWork& work) const {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -29,6 +31,16 @@ struct Communication {
   [[nodiscard]] double total_s() const { return latency_s + seconds; }
 };
 
+/// What a call of an op takes.
+struct CallTime {
+  double seconds = 0;       // on the device
+  double issue_more_s = 0;  // what the host needs to issue it besides the usual time
+};
+
+/// The name of a call in the corrections of a device type: op and local types of the inputs, as in
+/// "gelu(bf16[8,1024,4096])".
+[[nodiscard]] std::string call_text(const OpDef& op, const OpCall& call);
+
 /// A line below the times of kernels: one that does a share x > 0 of some work takes at least
 /// fixed_s + x work_s.
 struct KernelLine {
@@ -44,12 +56,19 @@ class CostModel {
   explicit CostModel(const Cluster& cluster);
 
   [[nodiscard]] double kernel_seconds(DeviceId device, const KernelWork& work) const;
+  /// The same with the corrections that the device type has for single calls.
+  [[nodiscard]] CallTime call_time(DeviceId device, const OpDef& op, const OpCall& call) const;
   /// No way to cut the work into kernels takes less time in all on devices of this type: that of
   /// one kernel for all of it or, by a measured table, its size at the best rate of any size.
   [[nodiscard]] double least_seconds(int type, const KernelWork& work) const;
   /// The higher one at this share of the lines of flops and of bytes; by a measured table, the best
-  /// rate of any size.
+  /// rate of any size. Without corrections: see may_take_less.
   [[nodiscard]] KernelLine least_line(int type, const KernelWork& work, double share) const;
+
+  /// Whether devices of this type have calls of the op that take less than formulas and tables say.
+  /// They may take nothing at all; and what they save their host may be more than it needs for
+  /// them.
+  [[nodiscard]] bool may_take_less(int type, std::string_view op) const;
 
   /// The best algorithm for this size. `groups` of the same axis run at the same time and share
   /// links: pass all of them.

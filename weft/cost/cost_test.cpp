@@ -121,6 +121,33 @@ TEST(Kernel, ScoresThatLeaveTheKernelMoveBytes) {
                    type.launch_s + (1e6 + 10e9) / (type.memory_efficiency * type.memory_bandwidth));
 }
 
+TEST(Kernel, SingleCallsAreCorrected) {
+  Cluster cluster = two_hosts();
+  const OpTable ops = builtin_ops();
+  const OpDef& gelu = find_op(ops, "gelu");
+  const auto call = [](std::int64_t rows) {
+    const TensorType type{{rows, 1000}, DType::f32};
+    return OpCall{.inputs = {type}, .outputs = {type}, .attrs = {}};
+  };
+  const double usual_s = CostModel(cluster).kernel_seconds(0, kernel_work(gelu, call(5)));
+  EXPECT_EQ(CostModel(cluster).call_time(0, gelu, call(5)).seconds, usual_s);
+  cluster.types[0].corrections = {{"gelu(f32[5,1000])", 1e-3}, {"relu(f32[6,1000])", 1}};
+  const CostModel cost(cluster);
+  const CallTime corrected = cost.call_time(0, gelu, call(5));
+  EXPECT_DOUBLE_EQ(corrected.seconds, usual_s + 1e-3);
+  EXPECT_DOUBLE_EQ(corrected.issue_more_s, 1e-3);
+  const CallTime other = cost.call_time(0, gelu, call(6));
+  EXPECT_EQ(other.seconds, cost.kernel_seconds(0, kernel_work(gelu, call(6))));
+  EXPECT_EQ(other.issue_more_s, 0);
+  EXPECT_FALSE(cost.may_take_less(0, "gelu"));
+  cluster.types[0].corrections = {{"gelu(f32[5,1000])", -1e-3}};
+  const CallTime less = cost.call_time(0, gelu, call(5));
+  EXPECT_EQ(less.seconds, 0) << "never below 0 on the device";
+  EXPECT_DOUBLE_EQ(less.issue_more_s, -1e-3) << "the host has the rest for other calls";
+  EXPECT_TRUE(cost.may_take_less(0, "gelu"));
+  EXPECT_FALSE(cost.may_take_less(0, "gel"));
+}
+
 TEST(Host, CopiesAndDisk) {
   Cluster cluster = parse_cluster("1x2xT4");
   const CostModel cost(cluster);

@@ -89,9 +89,10 @@ double EmulatedDevice::seconds_of(int place, double cpu_s) {
 void EmulatedDevice::computed(int place, double cpu_s) {
   const double k = spec_.slow_down;
   const double seconds = seconds_of(place, cpu_s);
-  if (seconds > 0 && issue_s_ > 0) {
-    clock_s_ = std::max(clock_s_, host_s_ + k * issue_s_);
-    host_s_ += k * issue_s_;
+  const double more_s = durations_[place].issue_more_s;
+  if (seconds > 0 || more_s != 0) {
+    host_s_ += k * (issue_s_ + more_s);
+    clock_s_ = std::max(clock_s_, host_s_);
   }
   clock_s_ += k * seconds;
   if (clock_s_ > wall_s() + kShortSleep_s) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <thread>
 
@@ -161,6 +162,30 @@ TEST(SlowDown, MakesFastDevicesPlayable) {
   const double there_s =
       simulate(example.program, example.graph, example.ops, CostModel(fast)).step_s;
   EXPECT_LE(here_s, 0.8 * k * there_s * 1.0001);
+}
+
+// On average there is time enough, but what comes last takes longer here than it may.
+TEST(SlowDown, IsMoreWhereTheEndOfAStepWouldBeLate) {
+  Example example;
+  Cluster cluster = slow_cluster(Emulation::cost);
+  cluster.types[0].flops_per_s["f32"] = 1e15;
+  cluster.types[0].launch_s = 1e-9;
+  const double here_s =
+      simulate(example.program, example.graph, example.ops, CostModel(stand_in(cluster, 2))).step_s;
+  // Half of the step is for links that are as busy as this machine is with all of it.
+  for (Link& link : cluster.links) {
+    link.bandwidth = 1e12;
+    link.latency_s = here_s;
+  }
+  const auto needed = [&] {
+    return needed_slow_down(example.program, example.graph, example.ops, cluster);
+  };
+  EXPECT_EQ(needed(), 1);  // what it computes first is made up for
+  std::vector<Instruction>& list = example.program.stages[0].segments[0].instructions;
+  std::rotate(list.begin(), list.begin() + 1, list.end());
+  std::swap(list[0].reads, list[0].writes);
+  list[1].reads = {0};
+  EXPECT_GT(needed(), 1);
 }
 
 }  // namespace

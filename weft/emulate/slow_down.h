@@ -7,7 +7,8 @@
 namespace weft {
 
 /// How many times slower an emulated cluster must run so that this machine can play all its devices
-/// with at most 80 % of its processors; 1 where it is fast enough. Two digits, rounded up.
+/// with at most 80 % of its processors, and no step ends late by more than 1 %; 1 where it is fast
+/// enough. Two digits, rounded up.
 [[nodiscard]] double needed_slow_down(const Program& program, const Graph& graph,
                                       const OpTable& ops, const Cluster& cluster);
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "weft/base/error.h"
 #include "weft/program/expand.h"
@@ -25,12 +26,49 @@ Instance instance(const StageProgram& stage, SlotId slot, int micro_batch) {
   return {slot, owner.lifetime == Lifetime::micro_batch ? micro_batch : -1};
 }
 
+// A set of slots of micro-batches; -1, what lives longer, counts as the first of these.
+class Instances {
+ public:
+  Instances(std::size_t slots, std::size_t micro_batches) : slots_(slots) {
+    has_.assign(slots * (micro_batches + 1), 0);
+  }
+  [[nodiscard]] bool contains(const Instance& at) const { return has_[place(at)] != 0; }
+  bool insert(const Instance& at) { return std::exchange(has_[place(at)], 1) == 0; }
+  void erase(const Instance& at) { has_[place(at)] = 0; }
+  // In the order of slots, then of micro-batches.
+  [[nodiscard]] std::vector<Instance> all() const {
+    std::vector<Instance> found;
+    for (std::size_t i = 0; i < has_.size(); ++i) {
+      if (has_[i] != 0) {
+        found.emplace_back(static_cast<SlotId>(i % slots_), static_cast<int>(i / slots_) - 1);
+      }
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+ private:
+  [[nodiscard]] std::size_t place(const Instance& at) const {
+    return static_cast<std::size_t>(at.second + 1) * slots_ + at.first;
+  }
+
+  std::size_t slots_;
+  std::vector<char> has_;
+};
+
 // Data flow of one stage: written before read, not used after free, waited for, given back.
 class FlowCheck {
  public:
-  FlowCheck(const StageProgram& stage, int index, SlotId loss, const Graph& graph,
-            const OpTable& ops)
-      : stage_(stage), index_(index), loss_(loss), graph_(graph), ops_(ops) {
+  FlowCheck(const Program& program, int index, const Graph& graph, const OpTable& ops)
+      : stage_(program.stages[index]),
+        index_(index),
+        loss_(index == program.loss_stage ? program.loss_slot : -1),
+        graph_(graph),
+        ops_(ops),
+        sharing_(stage_.slots.size()),
+        live_(stage_.slots.size(), program.micro_batches.size()),
+        overwritten_(live_),
+        under_way_(live_) {
     for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
       const auto id = static_cast<SlotId>(slot);
       sharing_[storage_of(stage_, id)].push_back(id);
@@ -46,7 +84,7 @@ class FlowCheck {
     for (const IssuedInstruction& issued : expand(stage_)) {
       check(issued);
     }
-    for (const Instance& left : live_) {
+    for (const Instance& left : live_.all()) {
       const SlotId storage = storage_of(stage_, left.first);
       const bool stays = stage_.slots[storage].lifetime == Lifetime::persistent ||
                          (loss_ >= 0 && storage == storage_of(stage_, loss_));
@@ -92,7 +130,7 @@ class FlowCheck {
     }
     for (const SlotId slot : i.writes) {
       const Instance at = instance(stage_, slot, issued.micro_batch);
-      const bool fresh = live_.insert(at).second;
+      const bool fresh = live_.insert(at);
       const bool again = i.opcode == Opcode::accumulate || at.second < 0;
       if (!fresh && !again) {
         report(describe(issued), slot, at.second, "is written twice");
@@ -131,10 +169,10 @@ class FlowCheck {
   SlotId loss_;
   const Graph& graph_;
   const OpTable& ops_;
-  std::map<SlotId, std::vector<SlotId>> sharing_;  // storage → slots
-  std::set<Instance> live_;
-  std::set<Instance> overwritten_;
-  std::set<Instance> under_way_;
+  std::vector<std::vector<SlotId>> sharing_;  // by storage: slots
+  Instances live_;
+  Instances overwritten_;
+  Instances under_way_;
   std::vector<std::string> found_;
 };
 
@@ -306,10 +344,7 @@ std::vector<std::string> violations(const Program& program, const Graph& graph,
                                     const OpTable& ops) {
   std::vector<std::string> found;
   for (std::size_t s = 0; s < program.stages.size(); ++s) {
-    const bool here = static_cast<int>(s) == program.loss_stage;
-    const auto flow =
-        FlowCheck(program.stages[s], static_cast<int>(s), here ? program.loss_slot : -1, graph, ops)
-            .run();
+    const auto flow = FlowCheck(program, static_cast<int>(s), graph, ops).run();
     found.insert(found.end(), flow.begin(), flow.end());
   }
   check_edges(program, found);

@@ -23,17 +23,35 @@ std::int64_t packed_bytes(const TensorType& type, const Region& box) {
   return is_one_run(type.shape, box) ? 0 : box_bytes(type, box);
 }
 
+// The same for a cut along one dim, which is one run unless there is more than one row before it.
+class PackedCuts {
+ public:
+  PackedCuts(const TensorType& type, int dim) : length_(dim < 0 ? 0 : type.size(dim)) {
+    std::int64_t rows = 1;
+    for (int d = 0; d < dim; ++d) {
+      rows *= type.size(d);
+    }
+    packs_ = rows > 1 && length_ > 0;
+    slice_bytes_ = packs_ ? type.bytes() / length_ : 0;
+  }
+  [[nodiscard]] std::int64_t bytes(const Range& range) const {
+    return packs_ && range.size() < length_ ? slice_bytes_ * range.size() : 0;
+  }
+
+ private:
+  std::int64_t length_;
+  bool packs_ = false;
+  std::int64_t slice_bytes_ = 0;
+};
+
 std::int64_t exchange_workspace(const Exchange& exchange) {
-  std::int64_t bytes = 0;
   const bool adds = exchange.recv_dim < 0;
+  const PackedCuts sent(exchange.read, exchange.send_dim);
+  const PackedCuts received(exchange.write, exchange.recv_dim);
+  std::int64_t bytes = 0;
   for (int m = 0; m < static_cast<int>(exchange.send.size()); ++m) {
-    if (m != exchange.self || adds) {
-      bytes += packed_bytes(exchange.read, cut(exchange.read, exchange.send_dim, exchange.send[m]));
-    }
-    if (m != exchange.self && !adds) {
-      bytes +=
-          packed_bytes(exchange.write, cut(exchange.write, exchange.recv_dim, exchange.recv[m]));
-    }
+    bytes += m != exchange.self || adds ? sent.bytes(exchange.send[m]) : 0;
+    bytes += m != exchange.self && !adds ? received.bytes(exchange.recv[m]) : 0;
   }
   return bytes;
 }
@@ -41,11 +59,15 @@ std::int64_t exchange_workspace(const Exchange& exchange) {
 // Ranges that follow each other, with the sizes that the members' slots have along `dim`.
 std::vector<Range> member_ranges(const StageProgram& stage, SlotId slot, Coordinates at, int axis,
                                  int dim, std::int64_t samples) {
+  const Slot& s = stage.slots[slot];
+  const std::int64_t length = bind(s.type.shape, samples)[dim].size;
+  const int members = stage.mesh.axes[axis].size;
   std::vector<Range> ranges;
+  ranges.reserve(members);
   std::int64_t begin = 0;
-  for (int m = 0; m < stage.mesh.axes[axis].size; ++m) {
+  for (int m = 0; m < members; ++m) {
     at[axis] = m;
-    const std::int64_t size = slot_type(stage, slot, at, samples).size(dim);
+    const std::int64_t size = range_along(dim, length, s.placements, stage.mesh, at).size();
     ranges.push_back({.begin = begin, .end = begin + size});
     begin += size;
   }

@@ -32,6 +32,9 @@ void StageEmitter::emit_gather() {
 SlotId StageEmitter::synchronised(ValueId sum, bool beside_backward) {
   const ValueId parameter = l_.graph.values[sum].of;
   const Placements target = parameter >= 0 ? l_.home[parameter].at(index_).update : replicated();
+  if (stage_.slots[sums_.at(sum)].placements != target) {
+    add_left(sum);
+  }
   const std::size_t first = segment_->instructions.size();
   const SlotId slot = convert(sums_.at(sum), target);
   for (std::size_t i = first; i < segment_->instructions.size(); ++i) {
@@ -111,8 +114,6 @@ void StageEmitter::pace_gather() {
 // of its own: these would stand behind the reductions, and all earlier stages wait with it.
 void StageEmitter::emit_sync() {
   begin(Phase::sync);
-  const bool clips =
-      std::ranges::find(l_.graph.nodes, "sum_squares", &Node::op) != l_.graph.nodes.end();
   const bool beside_backward = !backward_waits();
   std::vector<ValueId> tied;
   for (const Node& node : l_.graph.nodes) {
@@ -120,9 +121,8 @@ void StageEmitter::emit_sync() {
       continue;
     }
     const ValueId sum = node.outputs[0];
-    if (clips || l_.sums[sum].size() > 1 || l_.graph.values[sum].of < 0 ||
-        l_.home[l_.graph.values[sum].of].at(index_).update != l_.sums[sum].at(index_)) {
-      add_left(sum);
+    if (l_.sums[sum].size() > 1) {
+      add_left(sum);  // it is sent, or added to what is
     }
     const SlotId slot = synchronised(sum, beside_backward);
     if (sum == l_.graph.loss) {
@@ -149,6 +149,7 @@ void StageEmitter::emit_norm() {
   for (const ValueId sum : squares->inputs) {
     const ValueId parameter = l_.graph.values[sum].of;
     if (owner_mesh(l_, parameter) == index_) {
+      add_left(sum);
       compute.reads.push_back(find(sum, l_.home[parameter].at(index_).update));
       WEFT_CHECK(compute.reads.back() >= 0);
     }
@@ -234,6 +235,7 @@ SlotId StageEmitter::update_input(ValueId value, const Placements& needed) {
   return obtain(value, needed);
 }
 
+// Whoever reads a sum adds up first what was left for it.
 void StageEmitter::add_left(ValueId sum) {
   if (const auto it = left_.find(sum); it != left_.end()) {
     push(std::move(it->second));

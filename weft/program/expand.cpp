@@ -1,77 +1,86 @@
 // Every instruction gets a key: twice its place in the plain order of the schedule. Moved ones take
-// an odd key just behind or before another place; a stable sort by key is the order of issue.
+// an odd key just behind or before another place; the order of keys is the order of issue.
 
 #include "weft/program/expand.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <map>
 
 #include "weft/base/error.h"
 
 namespace weft {
 namespace {
 
-struct Keyed {
-  std::int64_t key = 0;
-  IssuedInstruction issued;
-};
-
 struct Entry {
+  int segment = 0;
   std::int64_t first = 0;  // places in the plain order
   std::int64_t last = 0;
 };
 
-std::vector<Keyed> plain_order(const StageProgram& stage, std::vector<Entry>& entries) {
-  std::vector<Keyed> list;
+std::vector<Entry> plain_order(const StageProgram& stage) {
+  std::vector<Entry> entries;
+  std::int64_t place = 0;
   for (const ScheduleEntry& entry : stage.schedule) {
     const int segment = find_segment(stage, entry.phase, entry.chunk);
     WEFT_CHECK(segment >= 0);
-    entries.push_back({.first = static_cast<std::int64_t>(list.size()), .last = 0});
-    for (const Instruction& i : stage.segments[segment].instructions) {
-      list.push_back({.key = 2 * static_cast<std::int64_t>(list.size()),
-                      .issued = {.instruction = &i,
-                                 .phase = entry.phase,
-                                 .micro_batch = entry.micro_batch,
-                                 .segment = segment}});
-    }
-    entries.back().last = static_cast<std::int64_t>(list.size()) - 1;
+    const std::int64_t end = place + std::ssize(stage.segments[segment].instructions);
+    entries.push_back({.segment = segment, .first = place, .last = end - 1});
+    place = end;
   }
-  return list;
+  return entries;
+}
+
+struct Moved {
+  std::int64_t key = 0;
+  std::int64_t place = 0;
+};
+
+bool is_moved_gather(const Segment& segment, const Instruction& i) {
+  return i.moved && i.opcode == Opcode::collective && segment.phase == Phase::gather;
 }
 
 // Moved gathers, in the order in which they are needed: each begins when the one before the last is
-// needed. What another gather reads is needed when that one is.
-void pace_gathers(std::vector<Keyed>& list) {
+// needed. What another gather reads is needed when that one is. Only the first time that a segment
+// runs counts.
+void pace_gathers(const StageProgram& stage, const std::vector<Entry>& entries,
+                  std::vector<Moved>& moved) {
   struct Gather {
-    Keyed* keyed = nullptr;
+    const Instruction* instruction = nullptr;
+    std::int64_t place = 0;
     std::int64_t needed = std::numeric_limits<std::int64_t>::max();  // key of what reads it first
   };
   std::vector<Gather> gathers;
-  std::map<SlotId, std::size_t> gather_of;  // slot → into gathers
-  for (Keyed& keyed : list) {
-    const Instruction& i = *keyed.issued.instruction;
-    if (i.moved && i.opcode == Opcode::collective && keyed.issued.phase == Phase::gather) {
-      for (const SlotId slot : i.writes) {
-        gather_of[slot] = gathers.size();
+  std::vector<int> gather_of(stage.slots.size(), -1);  // by slot: into gathers
+  const auto need = [&](const Instruction& i, std::int64_t key) {
+    for (const SlotId slot : i.reads) {
+      if (gather_of[slot] >= 0) {
+        std::int64_t& needed = gathers[gather_of[slot]].needed;
+        needed = std::min(needed, key);
       }
-      gathers.push_back({.keyed = &keyed});
-    } else if (!gathers.empty()) {
-      for (const SlotId slot : i.reads) {
-        if (const auto it = gather_of.find(slot); it != gather_of.end()) {
-          std::int64_t& needed = gathers[it->second].needed;
-          needed = std::min(needed, keyed.key);
+    }
+  };
+  std::vector<bool> seen(stage.segments.size(), false);
+  for (const Entry& entry : entries) {
+    if (seen[entry.segment]) {
+      continue;
+    }
+    seen[entry.segment] = true;
+    std::int64_t place = entry.first;
+    for (const Instruction& i : stage.segments[entry.segment].instructions) {
+      if (is_moved_gather(stage.segments[entry.segment], i)) {
+        for (const SlotId slot : i.writes) {
+          gather_of[slot] = static_cast<int>(gathers.size());
         }
+        gathers.push_back({.instruction = &i, .place = place});
+      } else {
+        need(i, 2 * place);
       }
+      ++place;
     }
   }
   for (std::size_t g = gathers.size(); g-- > 0;) {
-    for (const SlotId slot : gathers[g].keyed->issued.instruction->reads) {
-      if (const auto it = gather_of.find(slot); it != gather_of.end()) {
-        std::int64_t& needed = gathers[it->second].needed;
-        needed = std::min(needed, gathers[g].needed);
-      }
-    }
+    need(*gathers[g].instruction, gathers[g].needed);
   }
   std::ranges::stable_sort(gathers, {}, &Gather::needed);
   std::vector<std::int64_t> needed;  // each once
@@ -80,23 +89,42 @@ void pace_gathers(std::vector<Keyed>& list) {
       needed.push_back(gather.needed);
     }
     if (needed.size() > 2) {
-      gather.keyed->key = needed[needed.size() - 3] + 1;
+      moved.push_back({.key = needed[needed.size() - 3] + 1, .place = gather.place});
     }
   }
 }
 
-}  // namespace
+// By segment: the instructions that may be moved or that write what lives for the step.
+std::vector<std::vector<int>> instructions_of_note(const StageProgram& stage) {
+  std::vector<std::vector<int>> result;
+  for (const Segment& segment : stage.segments) {
+    auto& list = result.emplace_back();
+    for (std::size_t i = 0; i < segment.instructions.size(); ++i) {
+      const Instruction& instruction = segment.instructions[i];
+      if (instruction.moved || std::ranges::any_of(instruction.writes, [&](SlotId slot) {
+            return stage.slots[storage_of(stage, slot)].lifetime == Lifetime::step;
+          })) {
+        list.push_back(static_cast<int>(i));
+      }
+    }
+  }
+  return result;
+}
 
-std::vector<IssuedInstruction> expand(const StageProgram& stage) {
-  std::vector<Entry> entries;
-  std::vector<Keyed> list = plain_order(stage, entries);
-  pace_gathers(list);
-  std::map<SlotId, std::int64_t> last_write;  // storage that lives for the step → key
+// All that is issued elsewhere than in the plain order, in the order of keys.
+std::vector<Moved> moved_instructions(const StageProgram& stage,
+                                      const std::vector<Entry>& entries) {
+  std::vector<Moved> moved;
+  pace_gathers(stage, entries, moved);
+  const std::vector<std::vector<int>> of_note = instructions_of_note(stage);
+  std::vector<std::int64_t> last_write(stage.slots.size(), 0);  // by storage: key
   for (std::size_t e = 0; e < entries.size(); ++e) {
-    for (std::int64_t p = entries[e].first; p <= entries[e].last; ++p) {
-      const Instruction& i = *list[p].issued.instruction;
-      std::int64_t& key = list[p].key;
-      if (i.moved && i.opcode == Opcode::collective && list[p].issued.phase != Phase::gather) {
+    const Segment& segment = stage.segments[entries[e].segment];
+    for (const int place : of_note[entries[e].segment]) {
+      const Instruction& i = segment.instructions[place];
+      const std::int64_t usual = 2 * (entries[e].first + place);
+      std::int64_t key = usual;
+      if (i.moved && i.opcode == Opcode::collective && segment.phase != Phase::gather) {
         key = 0;
         for (const SlotId slot : i.reads) {
           key = std::max(key, last_write[storage_of(stage, slot)] | 1);
@@ -107,18 +135,61 @@ std::vector<IssuedInstruction> expand(const StageProgram& stage) {
         key = 2 * entries[std::min(e + stage.send_slack, entries.size() - 1)].last + 1;
       }
       for (const SlotId slot : i.writes) {
-        if (stage.slots[storage_of(stage, slot)].lifetime == Lifetime::step) {
-          last_write[storage_of(stage, slot)] = key;
-        }
+        last_write[storage_of(stage, slot)] = key;
+      }
+      if (key != usual) {
+        moved.push_back({.key = key, .place = entries[e].first + place});
       }
     }
   }
-  std::ranges::stable_sort(list, {}, &Keyed::key);
-  std::vector<IssuedInstruction> order;
-  order.reserve(list.size());
-  for (const Keyed& keyed : list) {
-    order.push_back(keyed.issued);
+  std::ranges::stable_sort(moved, [](const Moved& a, const Moved& b) {
+    return a.key != b.key ? a.key < b.key : a.place < b.place;
+  });
+  return moved;
+}
+
+}  // namespace
+
+InstructionIndex::InstructionIndex(const StageProgram& stage) {
+  for (const Segment& segment : stage.segments) {
+    parts_.push_back({segment.instructions.data(), count_});
+    count_ += static_cast<int>(segment.instructions.size());
   }
+}
+
+std::vector<IssuedInstruction> expand(const StageProgram& stage) {
+  const std::vector<Entry> entries = plain_order(stage);
+  const std::vector<Moved> moved = moved_instructions(stage, entries);
+  std::vector<char> is_moved(entries.empty() ? 0 : entries.back().last + 1, 0);
+  for (const Moved& m : moved) {
+    is_moved[m.place] = 1;
+  }
+  std::vector<IssuedInstruction> order(is_moved.size());
+  auto out = order.begin();
+  const auto issue = [&](std::size_t e, std::int64_t place) {
+    const ScheduleEntry& entry = stage.schedule[e];
+    const int segment = entries[e].segment;
+    *out++ = {.instruction = &stage.segments[segment].instructions[place - entries[e].first],
+              .phase = entry.phase,
+              .micro_batch = entry.micro_batch,
+              .segment = segment};
+  };
+  auto next = moved.begin();
+  const auto issue_moved = [&](std::int64_t before) {
+    for (; next != moved.end() && next->key < before; ++next) {
+      const auto behind = std::ranges::upper_bound(entries, next->place, {}, &Entry::first);
+      issue(static_cast<std::size_t>(behind - entries.begin()) - 1, next->place);
+    }
+  };
+  for (std::size_t e = 0; e < entries.size(); ++e) {
+    for (std::int64_t place = entries[e].first; place <= entries[e].last; ++place) {
+      issue_moved(2 * place);
+      if (is_moved[place] == 0) {
+        issue(e, place);
+      }
+    }
+  }
+  issue_moved(std::numeric_limits<std::int64_t>::max());
   return order;
 }
 

@@ -20,4 +20,23 @@ struct IssuedInstruction {
 /// the entry before, a free at the end of the entry behind. The same for all devices of the stage.
 [[nodiscard]] std::vector<IssuedInstruction> expand(const StageProgram& stage);
 
+/// Numbers the instructions of a stage: segments one behind the other.
+class InstructionIndex {
+ public:
+  explicit InstructionIndex(const StageProgram& stage);
+  [[nodiscard]] int operator()(int segment, const Instruction* instruction) const {
+    const auto& part = parts_[static_cast<std::size_t>(segment)];
+    return part.base + static_cast<int>(instruction - part.first);
+  }
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  struct Part {
+    const Instruction* first = nullptr;
+    int base = 0;
+  };
+  std::vector<Part> parts_;  // by segment
+  int count_ = 0;
+};
+
 }  // namespace weft

@@ -4,8 +4,6 @@
 // back at the end of the segment, moved behind the next schedule entry.
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "weft/program/lowering.h"
 
@@ -16,19 +14,21 @@ struct LastUse {
   std::size_t segment = 0;
   std::size_t instruction = 0;
   bool sent = false;
+  bool used = false;
 };
 
-std::map<SlotId, LastUse> last_uses(const StageProgram& stage) {
-  std::map<SlotId, LastUse> last;
-  // Slots that a collective which is under way reads stay until its wait.
-  std::map<SlotId, std::vector<SlotId>> read_until_wait;
+// By storage.
+std::vector<LastUse> last_uses(const StageProgram& stage, const std::vector<SlotId>& storage) {
+  std::vector<LastUse> last(stage.slots.size());
+  // By slot that a collective writes: slots that it reads stay until its wait.
+  std::vector<std::vector<SlotId>> read_until_wait(stage.slots.size());
   for (std::size_t s = 0; s < stage.segments.size(); ++s) {
     const auto& list = stage.segments[s].instructions;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const auto touch = [&](SlotId slot) {
-        LastUse& use = last[storage_of(stage, slot)];
+        LastUse& use = last[storage[slot]];
         const bool sent = (use.sent && use.segment == s) || list[i].opcode == Opcode::send;
-        use = {.segment = s, .instruction = i, .sent = sent};
+        use = {.segment = s, .instruction = i, .sent = sent, .used = true};
       };
       std::ranges::for_each(list[i].reads, touch);
       std::ranges::for_each(list[i].writes, touch);
@@ -54,40 +54,49 @@ Instruction free_of(std::vector<SlotId> slots, bool moved) {
 }
 
 void free_in_stage(StageProgram& stage, SlotId keep) {
-  std::map<SlotId, std::vector<SlotId>> sharing;  // storage → slots
+  std::vector<SlotId> storage_of_slot;
+  std::vector<std::vector<SlotId>> sharing(stage.slots.size());  // by storage: slots
   for (std::size_t slot = 0; slot < stage.slots.size(); ++slot) {
     const auto id = static_cast<SlotId>(slot);
-    sharing[storage_of(stage, id)].push_back(id);
+    storage_of_slot.push_back(storage_of(stage, id));
+    sharing[storage_of_slot.back()].push_back(id);
   }
   // Where to free what: by segment and instruction; sent ones at the segment's end.
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<SlotId>> at;
-  std::map<std::size_t, std::vector<SlotId>> sent;
+  std::vector<std::vector<std::vector<SlotId>>> at;
+  for (const Segment& segment : stage.segments) {
+    at.emplace_back(segment.instructions.size());
+  }
+  std::vector<std::vector<SlotId>> sent(stage.segments.size());
   std::vector<SlotId> behind_micro_batches;
-  for (const auto& [storage, use] : last_uses(stage)) {
-    if (stage.slots[storage].lifetime == Lifetime::persistent || storage == keep) {
+  const std::vector<LastUse> last = last_uses(stage, storage_of_slot);
+  for (std::size_t storage = 0; storage < last.size(); ++storage) {
+    const LastUse& use = last[storage];
+    if (!use.used || stage.slots[storage].lifetime == Lifetime::persistent ||
+        static_cast<SlotId>(storage) == keep) {
       continue;
     }
     const bool for_step = stage.slots[storage].lifetime == Lifetime::step &&
                           is_for_micro_batch(stage.segments[use.segment].phase);
     auto& list = for_step   ? behind_micro_batches
                  : use.sent ? sent[use.segment]
-                            : at[{use.segment, use.instruction}];
+                            : at[use.segment][use.instruction];
     list.insert(list.end(), sharing[storage].begin(), sharing[storage].end());
   }
   for (std::size_t s = 0; s < stage.segments.size(); ++s) {
     std::vector<Instruction> out;
     auto& list = stage.segments[s].instructions;
+    out.reserve(2 * list.size());
     if (stage.segments[s].phase == Phase::sync && !behind_micro_batches.empty()) {
       out.push_back(free_of(behind_micro_batches, false));
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
       out.push_back(std::move(list[i]));
-      if (const auto it = at.find({s, i}); it != at.end()) {
-        out.push_back(free_of(it->second, false));
+      if (!at[s][i].empty()) {
+        out.push_back(free_of(std::move(at[s][i]), false));
       }
     }
-    if (const auto it = sent.find(s); it != sent.end()) {
-      out.push_back(free_of(it->second, true));
+    if (!sent[s].empty()) {
+      out.push_back(free_of(std::move(sent[s]), true));
     }
     list = std::move(out);
   }

@@ -5,7 +5,6 @@
 // else is left open at the end of a segment.
 
 #include <algorithm>
-#include <set>
 
 #include "weft/program/lowering.h"
 
@@ -15,21 +14,23 @@ namespace {
 struct Pending {
   Opcode opcode = Opcode::collective;
   std::vector<SlotId> writes;
-  std::set<SlotId> read = {};  // storages
-  std::set<SlotId> written = {};
+  std::vector<SlotId> read = {};  // storages
+  std::vector<SlotId> written = {};
   bool stays = false;  // open at the end of the segment
 };
 
-std::set<SlotId> storages_of(const StageProgram& stage, const std::vector<SlotId>& slots) {
-  std::set<SlotId> result;
+std::vector<SlotId> storages_of(const StageProgram& stage, const std::vector<SlotId>& slots) {
+  std::vector<SlotId> result;
+  result.reserve(slots.size());
   for (const SlotId slot : slots) {
-    result.insert(storage_of(stage, slot));
+    result.push_back(storage_of(stage, slot));
   }
   return result;
 }
 
-bool meet(const std::set<SlotId>& a, const std::set<SlotId>& b) {
-  return std::ranges::any_of(a, [&](SlotId storage) { return b.contains(storage); });
+bool meet(const std::vector<SlotId>& a, const std::vector<SlotId>& b) {
+  return std::ranges::any_of(
+      a, [&](SlotId storage) { return std::ranges::find(b, storage) != b.end(); });
 }
 
 bool lives_for_step(const StageProgram& stage, SlotId slot) {
@@ -44,9 +45,10 @@ Instruction wait_for(const Pending& pending) {
 
 void wait_in_segment(const StageProgram& stage, Segment& segment, std::vector<Pending>& pending) {
   std::vector<Instruction> out;
+  out.reserve(segment.instructions.size());
   for (Instruction& i : segment.instructions) {
-    const std::set<SlotId> read = storages_of(stage, i.reads);
-    const std::set<SlotId> written = storages_of(stage, i.writes);
+    const std::vector<SlotId> read = storages_of(stage, i.reads);
+    const std::vector<SlotId> written = storages_of(stage, i.writes);
     std::erase_if(pending, [&](const Pending& p) {
       const bool meets = meet(read, p.written) || meet(written, p.written) || meet(written, p.read);
       const bool same_lane = i.opcode == Opcode::collective && p.opcode == Opcode::collective;

@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/program/like_nodes.h"
 #include "weft/program/lowering.h"
 
 namespace weft {
@@ -123,7 +124,8 @@ void keep_rings(const Lowering& l, const Node& node, const Factors& factors, Spl
   splits[axis] = splits_for(*rule_for(plan, forward.name), plan.mesh)[axis];
 }
 
-Splits choose(const Lowering& l, const Node& node, const Factors& factors, int stage) {
+Splits choose(const Lowering& l, const Node& node, int stage, const LikeNodes& nodes,
+              LikeNodes::Kind& kind) {
   const StagePlan& plan = l.plan.stages[stage];
   if (node.role == Role::forward) {
     const NodeRule* rule = rule_for(plan, node.name);
@@ -133,14 +135,13 @@ Splits choose(const Lowering& l, const Node& node, const Factors& factors, int s
   if (const NodeRule* rule = gradient_rule_for(plan, node.name)) {
     return splits_for(*rule, plan.mesh);
   }
-  TensorTypes types;
   std::vector<Placements> inputs;
+  inputs.reserve(node.inputs.size());
   for (const ValueId v : node.inputs) {
-    types.push_back(l.graph.values[v].type);
     inputs.push_back(known(l, node, v, stage));
   }
-  Splits splits = follow(factors, plan.mesh, types, inputs);
-  keep_rings(l, node, factors, splits);
+  Splits splits = nodes.followed(kind, plan.mesh, std::move(inputs));
+  keep_rings(l, node, kind.factors, splits);
   return splits;
 }
 
@@ -160,12 +161,13 @@ void record_uses(Lowering& l, const Node& node, const NodePlacement& placed, int
   }
 }
 
-void place_node_of_stage(Lowering& l, NodeId n) {
+void place_node_of_stage(Lowering& l, NodeId n, LikeNodes& nodes) {
   const Node& node = l.graph.nodes[n];
   const int stage = l.stage_of[n];
-  const Factors factors = factors_of(l.ops, l.graph, node);
-  const Splits splits = choose(l, node, factors, stage);
-  NodePlacement placed = place_node(factors, l.plan.stages[stage].mesh, splits, node.name);
+  LikeNodes::Kind& kind = nodes.kind_of(node);
+  const Splits splits = choose(l, node, stage, nodes, kind);
+  const NodePlacement& placed =
+      LikeNodes::placed(kind, l.plan.stages[stage].mesh, splits, node.name);
   for (std::size_t axis = 0; axis < splits.size(); ++axis) {
     if (splits[axis].ring) {
       const std::vector<Axis>& axes = l.plan.stages[stage].mesh.axes;
@@ -180,7 +182,7 @@ void place_node_of_stage(Lowering& l, NodeId n) {
     l.produced[node.outputs[o]] = placed.outputs[o];
     l.settled[node.outputs[o]] = placed.outputs[o];
   }
-  l.placement[n] = std::move(placed);
+  l.placement[n] = placed;
 }
 
 // One axis of an accumulator, given how its terms lie along it.
@@ -287,6 +289,7 @@ void place_nodes(Lowering& l) {
   l.produced.resize(values);
   l.settled.resize(values);
   l.sums.resize(values);
+  LikeNodes nodes(l.graph, l.ops);
   for (std::size_t n = 0; n < l.graph.nodes.size(); ++n) {
     const Node& node = l.graph.nodes[n];
     if (node.role == Role::update) {
@@ -296,7 +299,7 @@ void place_nodes(Lowering& l) {
     if (is_accumulate(node)) {
       place_accumulators(l, static_cast<NodeId>(n));
     } else {
-      place_node_of_stage(l, static_cast<NodeId>(n));
+      place_node_of_stage(l, static_cast<NodeId>(n), nodes);
     }
   }
 }

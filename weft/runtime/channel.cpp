@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "weft/runtime/communicator.h"  // PeerError
+
 namespace weft {
 
 void Pieces::add(void* data, std::size_t bytes) {
@@ -37,11 +39,31 @@ bool operator==(const Pieces& a, const Pieces& b) {
                                                   &std::span<std::byte>::data);
 }
 
+void await_all_know(Store& store, const Members& members, const std::string& reason) {
+  const auto key = [&](int rank) {
+    return fmt::format("{}/{} known/{}", members.name, reason, rank);
+  };
+  const int self = members.ranks[members.self];
+  try {
+    store.set(key(self), "yes");
+    if (self == 0) {
+      for (const int rank : members.ranks) {
+        static_cast<void>(store.get(key(rank)));
+      }
+    }
+  } catch (const PeerError&) {  // somebody is gone already: the reason is worth more than that
+  }
+}
+
 bool all_agree(Store& store, const Members& members, const std::string& question, bool yes) {
   const auto key = [&](int rank) { return fmt::format("{}/{}/{}", members.name, question, rank); };
   store.set(key(members.ranks[members.self]), yes ? "yes" : "no");
-  return std::ranges::all_of(members.ranks,
-                             [&](int rank) { return store.get(key(rank)) == "yes"; });
+  const bool all =
+      std::ranges::all_of(members.ranks, [&](int rank) { return store.get(key(rank)) == "yes"; });
+  if (!all) {
+    await_all_know(store, members, question);
+  }
+  return all;
 }
 
 }  // namespace weft

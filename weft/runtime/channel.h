@@ -93,7 +93,12 @@ struct Members {
   [[nodiscard]] int count() const { return static_cast<int>(ranks.size()); }
 };
 
-/// Every member says yes or no under this name; true on all if all said yes.
+/// To be called by every member that may fail for a reason they all see: the store lives on rank 0,
+/// which stays until the others know too (or the rendezvous' timeout has passed).
+void await_all_know(Store& store, const Members& members, const std::string& reason);
+
+/// Every member says yes or no under this name; true on all if all said yes, and if not, all know
+/// when rank 0 does.
 [[nodiscard]] bool all_agree(Store& store, const Members& members, const std::string& question,
                              bool yes);
 

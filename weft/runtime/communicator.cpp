@@ -137,7 +137,7 @@ struct Communicator::Impl {
   std::unique_ptr<Mailbox> near = nullptr;  // among neighbours
   std::unique_ptr<Mailbox> far = nullptr;   // among all
 
-  void meet();
+  void meet(const std::vector<int>& all);
   void connect_mailboxes();
   [[nodiscard]] bool share_a_host(const std::vector<int>& ranks) const {
     return std::ranges::all_of(ranks, [&](int r) { return places[r] == places[ranks[0]]; });
@@ -155,17 +155,21 @@ struct Communicator::Impl {
   std::unique_ptr<Transfer> transfer(int peer, const at::Tensor& tensor, int tag, bool sending);
 };
 
-// Places and wishes of all ranks.
-void Communicator::Impl::meet() {
+// Places and wishes of all ranks. If two wishes differ, every rank finds one unlike its own.
+void Communicator::Impl::meet(const std::vector<int>& all) {
   Store& store = host->store();
   const auto key = [](int rank) { return fmt::format("rank/{}", rank); };
   store.set(key(rendezvous.rank), wanted + "\n" + host_identity());
-  for (int rank = 0; rank < rendezvous.world; ++rank) {
+  for (const int rank : all) {
     const std::string note = store.get(key(rank));
     const std::size_t end = note.find('\n');
-    require(note.substr(0, end) == wanted,
+    const std::string other = note.substr(0, end);
+    if (other != wanted) {
+      await_all_know(store, members_of("world", all), "path");
+    }
+    require(other == wanted,
             "WEFT_COMM is \"{}\" on rank {} but \"{}\" on rank {}: it must be the same on all",
-            wanted, rendezvous.rank, note.substr(0, end), rank);
+            wanted, rendezvous.rank, other, rank);
     places.push_back(note.substr(end + 1));
     if (places.back() == host_identity()) {
       neighbours.push_back(rank);
@@ -213,7 +217,7 @@ Communicator::Communicator(const Rendezvous& rendezvous) : impl_(std::make_uniqu
                       rendezvous.port),
           [&] {
             impl_->host = std::make_unique<GlooHost>(rendezvous);
-            impl_->meet();
+            impl_->meet(all);
           });
   }
   join(all);

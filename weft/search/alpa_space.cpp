@@ -8,6 +8,7 @@
 
 #include "weft/base/divisors.h"
 #include "weft/search/alpa_table.h"
+#include "weft/search/configurations.h"
 #include "weft/search/known_spaces.h"
 #include "weft/solver/submesh_stages.h"
 
@@ -41,14 +42,9 @@ struct AlpaShape {
   int tp = 0;  // of all stages; 0: the fastest for each
 };
 
-int devices_of_host(const Cluster& cluster) {
-  return static_cast<int>(
-      std::ranges::count_if(cluster.devices, [](const Device& d) { return d.host == 0; }));
-}
-
 std::vector<int> submesh_sizes(const Cluster& cluster) {
   const auto all = static_cast<int>(cluster.devices.size());
-  const int host = devices_of_host(cluster);
+  const int host = devices_of_first_host(cluster);
   std::set<int> sizes = {all};
   for (int size = 1; size <= host && all <= kManyDevices; size *= 2) {
     sizes.insert(size);
@@ -56,6 +52,15 @@ std::vector<int> submesh_sizes(const Cluster& cluster) {
   const int hosts = all / host;
   for (int count = 1; count <= hosts; count = hosts <= kFewHosts ? count + 1 : 2 * count) {
     sizes.insert(count * host);
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+// Those of the stages of these shapes.
+std::vector<int> stage_sizes(const std::vector<SpaceShape>& shapes) {
+  std::set<int> sizes;
+  for (const SpaceShape& shape : shapes) {
+    sizes.insert(shape.dp * shape.tp);
   }
   return {sizes.begin(), sizes.end()};
 }
@@ -90,13 +95,14 @@ Mesh submesh(int first, int dp, int tp) {
 
 class AlpaSpace {
  public:
-  AlpaSpace(const Task& task, const Graph& training, const OpTable& ops, const CostModel& cost)
+  AlpaSpace(const Task& task, const Graph& training, const OpTable& ops, const CostModel& cost,
+            std::vector<int> sizes)
       : task_(task),
         model_(training, ops, cost),
         budget_(static_cast<double>(*std::ranges::min_element(task.memory_budget_bytes))),
         devices_(static_cast<int>(task.cluster.devices.size())),
-        host_(devices_of_host(task.cluster)),
-        sizes_(submesh_sizes(task.cluster)),
+        host_(devices_of_first_host(task.cluster)),
+        sizes_(std::move(sizes)),
         unit_(std::accumulate(sizes_.begin(), sizes_.end(), 0,
                               [](int a, int b) { return std::gcd(a, b); })) {
     const auto layers = static_cast<int>(model_.chain.layers.size());
@@ -118,7 +124,7 @@ class AlpaSpace {
         for (const WeightMode mode :
              {WeightMode::replicate, WeightMode::zero1, WeightMode::zero2}) {
           for (const int tp : degrees_of_tp()) {
-            drafts.push_back(draft({count, {recompute, mode}, tp}));
+            drafts.push_back(draft({count, {recompute, mode}, tp}, kHope));
             best_s = std::min(best_s, drafts.back().step_s);
           }
         }
@@ -126,6 +132,24 @@ class AlpaSpace {
     }
     return judge_space(kAlpaSpace, task_, model_, std::move(drafts),
                        [&](SpaceDraft& draft) { fill(draft); });
+  }
+
+  std::vector<Candidate> run(const SpacePart& part) {
+    std::vector<SpaceDraft> drafts;
+    std::set<int> counts;
+    for (const SpaceShape& shape : part.shapes) {
+      if (!counts.insert(shape.micro_batches).second) {
+        continue;
+      }
+      for (const int tp : divisors(sizes_.back())) {
+        if (tp > 1 && tp <= host_) {  // replicas alone have no splits to choose
+          drafts.push_back(draft({shape.micro_batches, {false, WeightMode::zero2}, tp}, 1));
+        }
+      }
+    }
+    return judge_space(
+        kAlpaSpace, task_, model_, std::move(drafts), [&](SpaceDraft& draft) { fill(draft); },
+        effort_for(part));
   }
 
  private:
@@ -139,13 +163,14 @@ class AlpaSpace {
     return degrees;
   }
 
-  SpaceDraft draft(const AlpaShape& shape) {
+  // `hope`: budgets, if it does not fit into one.
+  SpaceDraft draft(const AlpaShape& shape, double hope) {
     SpaceDraft draft;
     draft.number = static_cast<int>(shapes_.size());
     draft.micro_batches = shape.micro_batches;
     shapes_.push_back(shape);
-    for (const double hope : {1.0, kHope}) {
-      draft.bytes = {hope * budget_};
+    for (const double budgets : {1.0, hope}) {
+      draft.bytes = {budgets * budget_};
       fill(draft);
       if (draft.step_s < kNever) {
         break;
@@ -218,7 +243,8 @@ class AlpaSpace {
           continue;
         }
         Spans spans{.shaped = &shaped, .from = {}};
-        for (std::size_t p = 0; p + 1 < places_.size(); ++p) {
+        const bool whole = sizes_[size] == devices_;  // no stage can stand before it
+        for (std::size_t p = 0; p + 1 < places_.size() && (p == 0 || !whole); ++p) {
           spans.from.push_back(&shaped.table->spans(places_[p], shape.passes));
         }
         all[size].push_back(std::move(spans));
@@ -232,6 +258,9 @@ class AlpaSpace {
                                 double bytes) const {
     Fitting best;
     for (const Spans& spans : shapes) {
+      if (begin >= static_cast<int>(spans.from.size())) {
+        continue;
+      }
       const AlpaSpan& span = (*spans.from[begin])[places_[end] - places_[begin] - 1];
       const double held = span.state_bytes + in_flight * span.kept_bytes + span.working_bytes;
       if (held <= bytes && span.seconds < best.seconds) {
@@ -302,7 +331,15 @@ class AlpaSpace {
 
 std::vector<Candidate> alpa_plans(const Task& task, const Graph& training, const OpTable& ops,
                                   const CostModel& cost) {
-  return AlpaSpace(task, training, ops, cost).run();
+  return AlpaSpace(task, training, ops, cost, submesh_sizes(task.cluster)).run();
+}
+
+std::vector<Candidate> alpa_part(const Task& task, const Graph& training, const OpTable& ops,
+                                 const CostModel& cost, const SpacePart& part) {
+  if (part.shapes.empty()) {
+    return {};
+  }
+  return AlpaSpace(task, training, ops, cost, stage_sizes(part.shapes)).run(part);
 }
 
 }  // namespace weft

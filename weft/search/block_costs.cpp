@@ -28,6 +28,12 @@
 // with path the steps of `reshard_path`, each a collective along its axis. A node costs its kernels
 // on local types; a host that issues kernels more slowly than the device runs them decides:
 // max(kernel, issue).
+//
+// The least of a choice (`BlockPlace::least`): nothing is counted that programs may leave out, or
+// that a plan of the same forward splits may do otherwise. Values are made again only where the
+// layer is recomputed, and then only those that backward needs (other forward kernels count with
+// backward's); gathers are not repeated, rings go round once; a sum is kept in parts; shared
+// parameters may lie in any way.
 
 namespace weft {
 namespace {
@@ -77,6 +83,7 @@ class ProblemMaker {
 
   BlockProblem run() {
     result_.choices.kinds = kCostKinds;
+    needed_again_ = place_.least ? needed_again() : std::vector<bool>();
     for (std::size_t n = 0; n < block_.nodes.size(); ++n) {
       add_node(n);
     }
@@ -132,7 +139,8 @@ class ProblemMaker {
           local(graph_.values[node.inputs[i]].type, option.placed.inputs[i]).bytes());
     }
     const double shift_s = collectives_.seconds(CollectiveKind::shift, axis, bytes);
-    add(static_cast<int>(n), kBeside, value, 3 * (runs - 1) * shift_s);
+    const int rounds = place_.least ? 1 : 3;
+    add(static_cast<int>(n), kBeside, value, rounds * (runs - 1) * shift_s);
   }
 
   void add_node(std::size_t n) {
@@ -153,8 +161,9 @@ class ProblemMaker {
         }
       }
       const double forward_s = runs * kernels_.seconds(node, option.placed);
-      add(variable, kForward, value, forward_s);
-      add(variable, kBackward, value, again || chain_.repeated[node.outputs[0]] ? forward_s : 0);
+      add(variable, place_.least && !needed_again_[n] ? kBackward : kForward, value, forward_s);
+      const bool repeated = !place_.least && (again || chain_.repeated[node.outputs[0]]);
+      add(variable, kBackward, value, repeated ? forward_s : 0);
       for (std::size_t g = 0; g < own.gradients.size(); ++g) {
         const Node& gradient = graph_.nodes[own.gradients[g]];
         add(variable, gradient.role == Role::weight_grad ? kWeight : kBackward, value,
@@ -165,11 +174,35 @@ class ProblemMaker {
         const bool crosses = node.outputs[o] == block_.exit;  // counted where it enters
         if (chain_.saved[node.outputs[o]] && !crosses && !again) {
           const TensorType& type = graph_.values[node.outputs[o]].type;
-          add(variable, kSaved, value,
-              static_cast<double>(local(type, option.placed.outputs[o]).bytes()));
+          add(variable, kSaved, value, kept_bytes(type, option.placed.outputs[o]));
         }
       }
     }
+  }
+
+  [[nodiscard]] double kept_bytes(const TensorType& type, const Placements& lies) const {
+    auto bytes = static_cast<double>(local(type, lies).bytes());
+    for (std::size_t a = 0; a < lies.size() && place_.least; ++a) {
+      bytes /= lies[a].kind == Placement::Kind::partial ? place_.mesh.axes[a].size : 1;
+    }
+    return bytes;
+  }
+
+  // By node: whether a layer that is recomputed must run it again, since backward reads what it
+  // makes, or what is made of that.
+  [[nodiscard]] std::vector<bool> needed_again() const {
+    std::vector<bool> needed(block_.nodes.size(), false);
+    for (std::size_t n = block_.nodes.size(); n-- > 0;) {
+      for (const ValueId v : graph_.nodes[block_.nodes[n].node].outputs) {
+        needed[n] = needed[n] || (chain_.saved[v] && !chain_.crosses[v]);
+      }
+      for (const BlockNode::Operand& operand : block_.nodes[n].operands) {
+        if (needed[n] && operand.from >= 0) {
+          needed[operand.from] = true;
+        }
+      }
+    }
+    return needed;
   }
 
   // Operands of the largest gradient node that are not kept anyway.
@@ -205,6 +238,9 @@ class ProblemMaker {
   // A parameter that lies in one way and is needed in another would have to move in each
   // micro-batch.
   void forbid_moves(std::size_t n) {
+    if (place_.least) {
+      return;
+    }
     for (const WeightTerm& term : terms_[n]) {
       for (const auto* given : {&place_.lent, &place_.held}) {
         const auto lies = given->find(term.parameter);
@@ -336,7 +372,7 @@ class ProblemMaker {
     EdgeCost cost;
     cost.forward_s = collectives_.seconds(there, from.lies, bytes);
     cost.backward_s = collectives_.seconds(conversions_(to.grad, from.grad), to.grad, bytes);
-    if (reads_again && there.possible) {
+    if (reads_again && there.possible && !place_.least) {
       cost.backward_s += collectives_.seconds(there, from.lies, bytes, true);
     }
     return cost;
@@ -403,6 +439,7 @@ class ProblemMaker {
   MeshCollectives collectives_;
   LocalKernels kernels_;
   BlockWeights weights_;
+  std::vector<bool> needed_again_;  // by node, for `least`
   BlockProblem result_;
 };
 

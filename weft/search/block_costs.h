@@ -41,6 +41,8 @@ struct BlockPlace {
   std::vector<WeightMode> zero_modes = {WeightMode::zero1, WeightMode::zero2, WeightMode::zero3};
   bool own_gradients = true;                // gradients of weights need not follow along data axes
   std::map<ValueId, Placements> held = {};  // parameters that lie like this
+  /// For bounds: only costs that no program of such a choice is below (block_costs.cpp).
+  bool least = false;
 };
 
 /// A block's problem, and what the values of its variables stand for.

@@ -122,6 +122,7 @@ class ChainMaker {
       storage[v] = static_cast<ValueId>(v);
     }
     chain_.repeated = repeated_values(graph_, ops_);
+    chain_.crosses.assign(graph_.values.size(), false);
     for (const Node& node : graph_.nodes) {
       const OpDef& op = find_op(ops_, node.op);
       if (is_view(op)) {
@@ -132,6 +133,10 @@ class ChainMaker {
         if (is_gradient(node) && producer >= 0 && graph_.nodes[producer].role == Role::forward &&
             !chain_.repeated[storage[v]]) {
           chain_.saved[storage[v]] = true;
+        }
+        if (is_ruled(node) && producer >= 0 && is_ruled(graph_.nodes[producer]) &&
+            layer(node) != layer(graph_.nodes[producer])) {
+          chain_.crosses[storage[v]] = true;
         }
       }
     }

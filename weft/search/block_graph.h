@@ -55,6 +55,7 @@ struct BlockChain {
   std::vector<int> shared_first;               // the first layer that does
   std::vector<bool> saved;           // by value: backward reads it and does not make it again
   std::vector<bool> repeated;        // by value: backward makes it again in any case
+  std::vector<bool> crosses;         // by value: forward nodes of other layers read it
   std::vector<bool> repeated_layer;  // by layer: one of several alike, or numbered
 };
 

@@ -56,7 +56,7 @@ std::vector<std::vector<WeightMode>> BlockWeights::weight_modes() const {
 // Gathering what a gradient is made of moves fewer bytes than reducing the gradient, if only one
 // micro-batch is counted.
 bool BlockWeights::may_own_gradient(std::size_t n) const {
-  return place_.own_gradients && place_.data_axes > 0 &&
+  return place_.own_gradients && own_axes() > 0 &&
          std::ranges::any_of(terms_[n], [&](const WeightTerm& term) {
            if (!is_own(term) || !may_own_gradient(n, term)) {
              return false;
@@ -83,7 +83,7 @@ bool BlockWeights::may_own_gradient(std::size_t n, const WeightTerm& term) const
 void BlockWeights::add_own_gradients(BlockProblem::Weights& weights) const {
   weights.gradients.resize(weights.modes.size());
   const std::size_t axes = place_.mesh.axes.size();
-  for (int a = 0; a < place_.data_axes; ++a) {
+  for (int a = 0; a < own_axes(); ++a) {
     for (const auto& [split, mode] : {std::pair{GradientSplit::whole, WeightMode::replicate},
                                       std::pair{GradientSplit::whole, WeightMode::zero1},
                                       std::pair{GradientSplit::rows, WeightMode::replicate},

@@ -24,6 +24,10 @@ class BlockWeights {
   [[nodiscard]] bool is_own(const WeightTerm& term) const {
     return !place_.lent.contains(term.parameter);
   }
+  // Along which gradients need not follow: so many axes, from the first.
+  [[nodiscard]] int own_axes() const {
+    return place_.least ? static_cast<int>(place_.mesh.axes.size()) : place_.data_axes;
+  }
   [[nodiscard]] double whole_bytes(const TensorType& type) const {
     return static_cast<double>(bind(type, place_.samples).bytes());
   }

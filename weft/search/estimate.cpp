@@ -24,14 +24,16 @@
 //   step = (m - 1) max_s (F_s + B_s) + sum_s (F_s + B_s) + 2 (p - 1) x + max_s (r_s + u_s)
 //
 // with x the seconds to send a boundary and r_s what is seen of the gradients' reduction: an
-// all-reduce hides behind the last backward pass, r = max(0, allreduce_s - B_s) + a tenth of it;
-// zero 1 scatters likewise, then gathers in the open.
+// all-reduce hides behind the last backward pass, r = max(allreduce_s - B_s, a tenth of it); zero 1
+// scatters likewise, and zero 1 and 2 gather beside the first forward pass. With tp they wait for
+// the links, and all of it is seen.
 //
 // Memory of a device of stage s, with k_s micro-batches in flight (m for gpipe, min(m, p - s) for
 // 1f1b):
 //
 //   parameters + gradients + states (divided by d: states with zero 1, gradients too with zero 2
-//   plus those of a layer, all three with zero 3 plus two gathered layers)
+//   plus those of a layer, all three with zero 3 plus two gathered layers; with zero 1 and 2
+//   parameters are there in parts, too)
 //   + k_s b * sum over layers of what is saved (recomputed layers: what enters them)
 //   + b * (the largest node + the saved values of the largest recomputed layer)
 
@@ -213,7 +215,8 @@ struct Estimator::State {
                               : std::min(recipe.micro_batches, recipe.pp - s);
     const auto share = [&](int level) { return recipe.zero >= level ? 1.0 / recipe.dp : 1.0; };
     const double whole_layers = recipe.zero == 3 ? 2 : recipe.zero == 2 ? 1 : 0;
-    return share(3) * stage.parameter_bytes + share(2) * stage.gradient_bytes +
+    const double parts = recipe.zero == 1 || recipe.zero == 2 ? share(1) : 0;
+    return (share(3) + parts) * stage.parameter_bytes + share(2) * stage.gradient_bytes +
            share(1) * stage.state_bytes + whole_layers * stage.largest_layer_bytes +
            in_flight * stage.kept_bytes + stage.working_bytes;
   }

@@ -12,6 +12,7 @@
 namespace weft {
 namespace {
 
+constexpr double kLoweringWork = 45;  // of a node, in micro-batches
 constexpr std::string_view kRecipeOrigin = "recipe ";
 constexpr std::string_view kSearchOrigin = "search ";
 
@@ -76,6 +77,11 @@ const Candidate* best_that_runs(const std::vector<Candidate>& candidates, const 
     }
   }
   return nullptr;
+}
+
+double judging_work(const Graph& training, std::size_t micro_batches) {
+  return static_cast<double>(training.nodes.size()) *
+         (kLoweringWork + static_cast<double>(micro_batches));
 }
 
 Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTable& ops,

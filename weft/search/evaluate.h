@@ -29,4 +29,7 @@ void check_program(const Plan& plan, const Graph& training, const OpTable& ops);
                                                            const OpTable& ops,
                                                            const CostModel& cost);
 
+/// What evaluating a plan takes, in nodes that are simulated: a search has a limit of it.
+[[nodiscard]] double judging_work(const Graph& training, std::size_t micro_batches);
+
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "weft/base/divisors.h"
+#include "weft/search/configurations.h"
 #include "weft/search/known_spaces.h"
 #include "weft/search/layer_kinds.h"
 #include "weft/search/space_draft.h"
@@ -33,14 +34,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kBoundMargin = 0.05;
 constexpr double kHope = 1.3;  // budgets for drafts that do not fit into one: tables count too much
 
-struct GalvatronShape {
-  int stages = 1;
-  int dp = 1;
-  int tp = 1;
-  int micro_batches = 1;
-};
-
-Mesh shape_mesh(const GalvatronShape& shape, int stage) {
+Mesh shape_mesh(const SpaceShape& shape, int stage) {
   const int devices = shape.dp * shape.tp;
   Mesh mesh;
   for (int d = 0; d < devices; ++d) {
@@ -87,7 +81,8 @@ class GalvatronSpace {
   GalvatronSpace(const Task& task, const Graph& training, const OpTable& ops, const CostModel& cost)
       : task_(task),
         model_(training, ops, cost),
-        budget_(static_cast<double>(*std::ranges::min_element(task.memory_budget_bytes))) {}
+        budget_(static_cast<double>(*std::ranges::min_element(task.memory_budget_bytes))),
+        host_(devices_of_first_host(task.cluster)) {}
 
   std::vector<Candidate> run() {
     find_shapes();
@@ -97,21 +92,8 @@ class GalvatronSpace {
       if (bound_s * (1 - kBoundMargin) > best_s) {
         break;
       }
-      SpaceDraft draft;
-      draft.number = number;
-      const GalvatronShape& shape = shapes_[number];
-      draft.micro_batches = shape.micro_batches;
-      draft.settings = fmt::format("dp={},tp={},pp={},micro-batches={}", shape.dp, shape.tp,
-                                   shape.stages, shape.micro_batches);
-      for (const double hope : {1.0, kHope}) {
-        draft.bytes.assign(shape.stages, hope * budget_);
-        fill(draft);
-        if (draft.step_s < kNever) {
-          break;
-        }
-      }
-      best_s = std::min(best_s, draft.step_s);
-      drafts.push_back(std::move(draft));
+      drafts.push_back(draft(number));
+      best_s = std::min(best_s, drafts.back().step_s);
     }
     std::vector<Candidate> result = judge_space(kGalvatronSpace, task_, model_, std::move(drafts),
                                                 [&](SpaceDraft& draft) { fill(draft); });
@@ -121,11 +103,40 @@ class GalvatronSpace {
     return result;
   }
 
+  std::vector<Candidate> run(const SpacePart& part) {
+    std::vector<SpaceDraft> drafts;
+    for (const SpaceShape& shape : part.shapes) {
+      if (shape.tp <= host_ && task_.batch / shape.micro_batches >= shape.dp &&
+          !equal_stages(model_.chain, shape.stages).empty()) {
+        shapes_.push_back(shape);
+        drafts.push_back(draft(static_cast<int>(shapes_.size()) - 1));
+      }
+    }
+    return judge_space(
+        kGalvatronSpace, task_, model_, std::move(drafts), [&](SpaceDraft& draft) { fill(draft); },
+        effort_for(part));
+  }
+
  private:
+  SpaceDraft draft(int number) {
+    SpaceDraft draft;
+    draft.number = number;
+    const SpaceShape& shape = shapes_[number];
+    draft.micro_batches = shape.micro_batches;
+    draft.settings = fmt::format("dp={},tp={},pp={},micro-batches={}", shape.dp, shape.tp,
+                                 shape.stages, shape.micro_batches);
+    for (const double hope : {1.0, kHope}) {
+      draft.bytes.assign(shape.stages, hope * budget_);
+      fill(draft);
+      if (draft.step_s < kNever) {
+        break;
+      }
+    }
+    return draft;
+  }
+
   void find_shapes() {
     const auto all = static_cast<int>(task_.cluster.devices.size());
-    const auto host = static_cast<int>(std::ranges::count_if(
-        task_.cluster.devices, [](const Device& device) { return device.host == 0; }));
     for (const int stages : divisors(all)) {
       if (equal_stages(model_.chain, stages).empty()) {
         continue;
@@ -133,7 +144,7 @@ class GalvatronSpace {
       for (const int tp : divisors(all / stages)) {
         const int dp = all / stages / tp;
         for (const int count : divisors(static_cast<int>(task_.batch))) {
-          if (tp <= host && count <= task_.batch / dp) {
+          if (tp <= host_ && count <= task_.batch / dp) {
             shapes_.push_back({.stages = stages, .dp = dp, .tp = tp, .micro_batches = count});
           }
         }
@@ -144,7 +155,7 @@ class GalvatronSpace {
   std::vector<std::pair<double, int>> in_order() {
     std::vector<std::pair<double, int>> order;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
-      const GalvatronShape& shape = shapes_[i];
+      const SpaceShape& shape = shapes_[i];
       order.emplace_back(table(shape).table->least_s() * shape.micro_batches / shape.stages,
                          static_cast<int>(i));
     }
@@ -152,7 +163,7 @@ class GalvatronSpace {
     return order;
   }
 
-  KindTable& table(const GalvatronShape& shape) {
+  KindTable& table(const SpaceShape& shape) {
     KindTable& known = tables_[{shape.dp, shape.tp, shape.micro_batches}];
     if (known.table == nullptr) {
       known.table =
@@ -179,7 +190,7 @@ class GalvatronSpace {
   }
 
   void fill(SpaceDraft& draft) {
-    const GalvatronShape& shape = shapes_[draft.number];
+    const SpaceShape& shape = shapes_[draft.number];
     const std::vector<int> first = equal_stages(model_.chain, shape.stages);
     draft.stages.clear();
     draft.step_s = kNever;
@@ -211,7 +222,8 @@ class GalvatronSpace {
   const Task& task_;
   BlockModel model_;
   double budget_;
-  std::vector<GalvatronShape> shapes_;
+  int host_;  // devices of the first one
+  std::vector<SpaceShape> shapes_;
   std::map<std::tuple<int, int, int>, KindTable> tables_;
 };
 
@@ -220,6 +232,11 @@ class GalvatronSpace {
 std::vector<Candidate> galvatron_plans(const Task& task, const Graph& training, const OpTable& ops,
                                        const CostModel& cost) {
   return GalvatronSpace(task, training, ops, cost).run();
+}
+
+std::vector<Candidate> galvatron_part(const Task& task, const Graph& training, const OpTable& ops,
+                                      const CostModel& cost, const SpacePart& part) {
+  return GalvatronSpace(task, training, ops, cost).run(part);
 }
 
 }  // namespace weft

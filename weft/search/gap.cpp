@@ -16,7 +16,7 @@
 //     - bubble         the seconds of the busiest device's kernels in it
 //     - integrality    the bound
 //
-// each at most the one before, so that no part is negative and all add up.
+// each at most the one before and at least the bound, so that no part is negative and all add up.
 //
 // Narrower classes: plans with the stages (meshes, layers, splits) and micro-batches of this one.
 // Their kernels are known, and communication may hide behind them altogether. With one stage a mesh
@@ -168,12 +168,13 @@ Gap explain_gap(const Candidate& candidate, double bound_s, const Graph& trainin
     stage.recompute.clear();
   }
   program = lower(training, kept, ops);
-  const double kept_s = std::min(candidate.step_s, simulate(program, training, ops, cost).step_s);
+  const double least_s = std::min(bound_s, candidate.step_s);
+  const double kept_s =
+      std::clamp(simulate(program, training, ops, cost).step_s, least_s, candidate.step_s);
   const Cluster links = with_free_links(candidate.plan.cluster);
   const Timeline free = simulate(program, training, ops, CostModel(links));
-  const double free_s = std::min(kept_s, free.step_s);
-  const double busy_s =
-      std::clamp(std::ranges::max(free.compute_s), std::min(bound_s, free_s), free_s);
+  const double free_s = std::clamp(free.step_s, least_s, kept_s);
+  const double busy_s = std::clamp(std::ranges::max(free.compute_s), least_s, free_s);
   gap.parts = {.memory_s = candidate.step_s - kept_s,
                .communication_s = kept_s - free_s,
                .bubble_s = free_s - busy_s,

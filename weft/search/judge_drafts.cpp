@@ -25,8 +25,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMargin = 0.10;     // estimates are wrong by so much at most,
 constexpr double kWideMargin = 0.2;  // or where nothing alike was simulated and work is small
-constexpr double kEnoughWork = 1e7;  // as in search.cpp
-constexpr double kLoweringWork = 45;
+constexpr double kEnoughWork = 1e7;
 constexpr double kLittleWork = 1.5e6;
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
@@ -137,9 +136,8 @@ void DraftJudge::judge(Draft& draft) {
     best_s_ = leads ? candidate.step_s : best_s_;
     const double step_s = candidate.step_s;
     result_.candidates.push_back(std::move(candidate));
-    const double gain_s = how_.drafting.most_order_gain(draft);
     if (result_.candidates.back().fits && !again && may_order() &&
-        step_s - gain_s < best_s_ * (1 - kWorthwhile)) {
+        step_s - how_.drafting.most_order_gain(draft) < best_s_ * (1 - kWorthwhile)) {
       try_orders(draft, step_s);
     }
     if (!again) {
@@ -300,8 +298,7 @@ bool DraftJudge::correct(Draft& draft, const Candidate& candidate) const {
 }
 
 void DraftJudge::add_work(const Configuration& c) {
-  work_ +=
-      static_cast<double>(how_.model.training.nodes.size()) * (kLoweringWork + c.micro_batches);
+  work_ += judging_work(how_.model.training, c.micro_batches);
 }
 
 }  // namespace weft

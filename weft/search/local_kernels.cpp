@@ -33,7 +33,8 @@ double LocalKernels::seconds(const Node& node, const NodePlacement& placed) cons
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     call.outputs.push_back(local(graph_.values[node.outputs[o]].type, placed.outputs[o]));
   }
-  return std::max(cost_.kernel_seconds(device_, kernel_work(op, call)), issue_s_);
+  const CallTime time = cost_.call_time(device_, op, call);
+  return std::max(time.seconds, issue_s_ + time.issue_more_s);
 }
 
 }  // namespace weft

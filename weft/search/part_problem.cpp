@@ -9,6 +9,10 @@
 // time that kernels too small to be fast lose) and its share of the work at the best rate of its
 // class of ops. With measured tables the fixed time is 0.
 //
+// A device type may have calls that take less than that (cost.cpp). Which parts they are is not
+// known here, so nodes of their ops take no time on it, and hosts none to issue kernels: one call
+// may save its host more than the call itself takes.
+//
 // Gradient nodes run on the devices of their forward node and for the same micro-batches, so they
 // belong to its layer. They need not be cut as it is (plans have rules for them), so each node is a
 // group of its own.
@@ -159,7 +163,9 @@ std::vector<NodeLines> node_lines(const Graph& training, std::int64_t batch, con
       continue;
     }
     for (std::size_t t = 0; t < cost.cluster().types.size(); ++t) {
-      own.push_back(cost.least_line(static_cast<int>(t), work, share));
+      const int type = static_cast<int>(t);
+      own.push_back(cost.may_take_less(type, node.op) ? KernelLine{}
+                                                      : cost.least_line(type, work, share));
     }
   }
   return lines;
@@ -171,8 +177,10 @@ PartProblem part_problem(const Graph& training, const std::vector<NodeLines>& li
                       .devices = static_cast<double>(cluster.devices.size()),
                       .issue_s = kNever};
   for (const DeviceType& type : cluster.types) {
-    problem.issue_s =
-        std::min({problem.issue_s, type.issue_s, type.update_issue_s.value_or(type.issue_s)});
+    const bool saves =
+        std::ranges::any_of(type.corrections, [](const auto& one) { return one.second < 0; });
+    problem.issue_s = std::min(
+        {problem.issue_s, saves ? 0 : type.issue_s, type.update_issue_s.value_or(type.issue_s)});
   }
   LayerNumbers layers;
   for (std::size_t n = 0; n < training.nodes.size(); ++n) {

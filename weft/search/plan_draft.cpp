@@ -20,8 +20,9 @@
 //
 //   (m - 1/v) max t_p + 1/v sum t_p,       v counting thrice for zb-v
 //
-// smaller. The ends of a pipeline of few micro-batches depend on the schedule: drafts that are near
-// the best are improved by moves that make the played schedule shorter.
+// smaller (gradients of weights fill the ends of zb-v). The ends of a pipeline of few micro-batches
+// depend on the schedule: drafts that are near the best are improved by moves that make the played
+// schedule shorter.
 
 namespace weft {
 namespace {
@@ -29,9 +30,9 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kBisections = 20;
 constexpr double kPrecision = 1e-3;
-constexpr double kHopeless = 1e4;  // times the least time of all layers
-constexpr int kFilled =
-    3;  // the ends are so much shorter with zb-v: gradients of weights fill them
+constexpr double kHopeless = 1e4;          // times the least time of all layers
+constexpr int kFilled = 3;                 // the ends are so much shorter with zb-v
+constexpr double kShortestEnds = 1.0 / 6;  // of zb-v, in micro-batches for each further mesh
 constexpr int kMostMoves = 5000;
 constexpr double kPlayedTasks = 1e6;  // of all moves of a draft
 constexpr int kPlayedRounds = 2;
@@ -46,7 +47,7 @@ std::vector<double> mesh_sums(const Configuration& c, const std::vector<double>&
 
 }  // namespace
 
-void Drafting::cut(Draft& draft) const {
+bool Drafting::cut(Draft& draft, double most_s) const {
   const std::vector<int> flying =
       micro_batches_in_flight(draft.configuration, schedule_of(draft.configuration));
   for (std::size_t s = 0; s < flying.size(); ++s) {
@@ -63,7 +64,7 @@ void Drafting::cut(Draft& draft) const {
     low = high;
     high *= 2;
     if (high > kHopeless * least) {
-      return;
+      return false;
     }
   }
   for (int i = 0; i < kBisections && high - low > kPrecision * high; ++i) {
@@ -71,9 +72,12 @@ void Drafting::cut(Draft& draft) const {
     (cover(draft, middle) ? high : low) = middle;
   }
   if (!cover(draft, high)) {
-    return;
+    return false;
   }
   const Configuration& c = draft.configuration;
+  if (c.chunks == 1 && rounds(c) * low > most_s) {
+    return true;
+  }
   if (c.chunks > 1) {
     move_layers(draft, kMostMoves, [&](const std::vector<double>& times) {
       const std::vector<double> sums = mesh_sums(c, times);
@@ -83,16 +87,17 @@ void Drafting::cut(Draft& draft) const {
     });
   }
   answer(draft);
+  return draft.step_s < kNever;
 }
 
 // The kinds of tasks take their shares of a stage's time as they do now.
 void Drafting::improve(Draft& draft) const {
   const Configuration& c = draft.configuration;
-  const int played = std::min(c.micro_batches, kPlayedRounds * static_cast<int>(c.meshes.size()));
-  const int effort = static_cast<int>(kPlayedTasks / (3 * played * c.stages()));
   if (draft.step_s == kNever || c.stages() == 1) {
     return;
   }
+  const int played = std::min(c.micro_batches, kPlayedRounds * static_cast<int>(c.meshes.size()));
+  const int effort = static_cast<int>(kPlayedTasks / (3 * played * c.stages()));
   PlayedStages stages = played_stages(draft);
   const auto sum = [](const std::vector<double>& of) {
     return std::accumulate(of.begin(), of.end(), 0.0);
@@ -271,6 +276,10 @@ PipelineTimes Drafting::pipeline_times(const Draft& draft, bool apart, bool wide
 
 double ends_share(const Configuration& c) {
   return 1.0 / (c.chunks * (c.folded ? kFilled : 1));
+}
+
+double rounds(const Configuration& c) {
+  return c.micro_batches + kShortestEnds * static_cast<double>(c.meshes.size() - 1);
 }
 
 double guessed_bytes(const Draft& draft, int stage) {

@@ -16,8 +16,9 @@ namespace weft {
 /// A configuration with its tables and the cut of the layers into stages.
 struct Draft {
   Configuration configuration;
-  std::vector<StageTable*> tables;                          // by mesh
-  double bound_s = 0;                                       // no cut and no schedule is faster
+  std::vector<StageTable*> tables;  // by mesh
+  /// No cut and no schedule is faster; with several stages on a mesh: if all meshes took as long.
+  double bound_s = 0;
   double step_s = std::numeric_limits<double>::infinity();  // about; infinite: it does not fit
   double order_gain_s = 0;  // what another order of the micro-batches may save, where that is known
   bool judged = false;
@@ -39,8 +40,10 @@ class Drafting {
       : task_(task), model_(model), schedule_(std::move(schedule)) {}
 
   /// The cut with the smallest slowest stage or, where meshes have several, about the smallest
-  /// slowest mesh, where stage s has `questions[s].bytes` of memory; and its estimate.
-  void cut(Draft& draft) const;
+  /// slowest mesh, where stage s has `questions[s].bytes` of memory; and its estimate. Cuts that
+  /// would take longer than `most_s` with the shortest ends that a schedule may have are not looked
+  /// at any further. False: nothing fits.
+  bool cut(Draft& draft, double most_s = std::numeric_limits<double>::infinity()) const;
   /// Moves layers from stage to stage of a draft that fits, where its schedule is faster then.
   void improve(Draft& draft) const;
   /// The best ways for the cut that the draft has, and its estimate.
@@ -91,6 +94,9 @@ class Drafting {
 
 /// Of what a micro-batch takes on all meshes: for the ends of the pipeline.
 [[nodiscard]] double ends_share(const Configuration& configuration);
+/// Of a pipeline with one stage a mesh: how often its slowest stage would have to run one behind
+/// the other, if the ends were as short as they are with any schedule.
+[[nodiscard]] double rounds(const Configuration& configuration);
 /// Memory of a device of a stage as the tables see it.
 [[nodiscard]] double guessed_bytes(const Draft& draft, int stage);
 

@@ -27,8 +27,7 @@ constexpr double kLittleWork = 1e6;  // where a plan is known
 constexpr double kHopeless = 1.5;
 constexpr int kEnoughFitting = 24;
 constexpr int kEnoughTried = 64;
-constexpr double kEnoughWork = 7e6;   // about 10 s
-constexpr double kLoweringWork = 45;  // of a node, counted in micro-batches
+constexpr double kEnoughWork = 7e6;  // about 10 s
 constexpr int kFewRecipes = 64;
 constexpr int kTriesForAName = 2;
 constexpr int kTriesForNearest = 6;
@@ -122,8 +121,7 @@ class Search {
       if (!few && (hopeless || enough)) {
         break;
       }
-      work += static_cast<double>(training_.nodes.size()) *
-              (kLoweringWork + guess.recipe.micro_batches);
+      work += judging_work(training_, guess.recipe.micro_batches);
       const Candidate* candidate = simulate_once(guess);
       ++simulated;
       report(0.1 + 0.6 * simulated / (few ? static_cast<double>(guesses_.size()) : kEnoughTried));

@@ -1,44 +1,47 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "weft/base/error.h"
 #include "weft/search/bound.h"
 #include "weft/search/configurations.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/known_spaces.h"
 #include "weft/search/pinned.h"
 #include "weft/search/polish_gradients.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
+#include "weft/search/space_bound.h"
 #include "weft/search/weight_variants.h"
 
 // The plans of the kernel are as fast as the recipes of the same degrees or faster, but for what
 // their tables do not know: how well collectives hide. So recipes whose estimate is near the best
-// plan found are simulated too, and so are the best plans with all weights in one mode, unless the
-// cluster is large: there the tables are right, and simulations take long. In the end the gradient
-// nodes of the best plans are untied from their forward nodes (polish_gradients.h), where the
-// simulator says that this is faster. Backward makes cheap values again in all of these plans; if
-// there is room to keep them, it does not in the answer.
+// plan found are simulated too, and so are the best plans with all weights in one mode, and what
+// the solvers of other systems' spaces (known_spaces.h) say for the shapes of the best plans,
+// unless the cluster is large: there the tables are right, and simulations take long. In the end
+// the gradient nodes of the best plans are untied from their forward nodes (polish_gradients.h),
+// where the simulator says that this is faster. Backward makes cheap values again in all of these
+// plans; if there is room to keep them, it does not in the answer.
 
 namespace weft {
 namespace {
 
 constexpr double kPlanShare = 0.8;  // of the progress
 constexpr std::size_t kFewDevices = 64;
-constexpr double kPolishWork = 1.5e6;  // nodes of all micro-batches that are simulated
-constexpr double kLoweringWork = 45;   // as in search.cpp
+constexpr double kPolishWork = 1.5e6;
+constexpr double kKeptWork = 3e6;
 constexpr double kWorthwhile = 0.001;  // share of a step
 constexpr double kAlmostBest = 0.01;   // same
 constexpr int kMostPolished = 2;
-constexpr int kMostKept = 4;  // plans of which all values are kept
+constexpr int kMostKept = 4;  // plans besides the best of which all values are kept
 
 void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
             const PlanLimits& limits, SearchResult& result) {
   Candidate& best = *result.best;
-  const double work = static_cast<double>(training.nodes.size()) *
-                      (kLoweringWork + static_cast<double>(best.plan.micro_batches.size()));
-  int tries = static_cast<int>(kPolishWork / work);
+  int tries =
+      static_cast<int>(kPolishWork / judging_work(training, best.plan.micro_batches.size()));
   for (const GradientChange& change : gradient_changes(best.plan, training, ops, cost)) {
     if (tries-- <= 0 || change.gain_s < kWorthwhile * best.step_s) {
       return;
@@ -87,30 +90,34 @@ void polish_leading(const std::vector<Candidate>& candidates, const Graph& train
   }
 }
 
-// The same plan, with all that is made again only because it costs little kept instead.
-void keep_values(const Graph& training, const OpTable& ops, const CostModel& cost,
-                 Candidate& best) {
-  Plan kept = best.plan;
-  kept.repeat_values = false;
-  const std::optional<Candidate> candidate = evaluate_if_it_ends(kept, training, ops, cost);
-  if (candidate && better(*candidate, best) &&
-      best_that_runs({*candidate}, training, ops) != nullptr) {
-    best = *candidate;
+// A plan with all that is made again only because it costs little kept instead: the best one, or
+// another one near it, of which more may be made again.
+void keep_values(const std::vector<Candidate>& candidates, const Graph& training,
+                 const OpTable& ops, const CostModel& cost, Candidate& best) {
+  std::vector<Plan> plans = {best.plan};
+  double work = judging_work(training, best.plan.micro_batches.size());
+  for (const Candidate* other : leading_kinds(candidates, kMostKept)) {
+    work += judging_work(training, other->plan.micro_batches.size());
+    if (work <= kKeptWork && !(other->plan == best.plan)) {
+      plans.push_back(other->plan);
+    }
+  }
+  for (Plan& plan : plans) {
+    plan.repeat_values = false;
+    const std::optional<Candidate> kept = evaluate_if_it_ends(plan, training, ops, cost);
+    if (kept && better(*kept, best) && best_that_runs({*kept}, training, ops) != nullptr) {
+      best = *kept;
+    }
   }
 }
 
-// The best plan that way, or another one near it: what is made again may be more of one than of
-// another.
-void keep_values_of_leading(const std::vector<Candidate>& candidates, const Graph& training,
-                            const OpTable& ops, const CostModel& cost, Candidate& best) {
-  keep_values(training, ops, cost, best);
-  for (const Candidate* from : leading_kinds(candidates, kMostKept)) {
-    Candidate kept = *from;
-    keep_values(training, ops, cost, kept);
-    if (better(kept, best) && best_that_runs({kept}, training, ops) != nullptr) {
-      best = std::move(kept);
-    }
-  }
+// Whether the limits leave all that plans of other systems' spaces may have.
+bool may_have_spaces(const PlanLimits& limits) {
+  return limits.dp == 0 && limits.tp == 0 && limits.zero < 0 && limits.recompute.empty() &&
+         limits.pins.empty() && (limits.schedule.empty() || limits.schedule == "1f1b") &&
+         std::ranges::none_of(
+             std::array{"dp", "tp", "zero1", "zero2", "zero3", "recompute", "1f1b"},
+             [&](const char* what) { return is_forbidden(limits, what); });
 }
 
 // What the limits leave of the modes of weights.
@@ -144,6 +151,11 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       return !has_pinned(candidate.plan, limits.pins, training);
     });
     std::ranges::move(variants, std::back_inserter(plans.candidates));
+    if (may_have_spaces(limits)) {
+      std::ranges::move(
+          known_spaces_near(task, training, ops, cost, plans.candidates, {limits.log, plans.log}),
+          std::back_inserter(plans.candidates));
+    }
   }
   const Candidate* best = best_that_runs(plans.candidates, training, ops, &plans.log);
   const bool found = best != nullptr && best->fits;
@@ -154,7 +166,8 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
         {.limits = limits, .known_s = found ? best->step_s : -1, .every_kind = !found},
         report(kPlanShare, 1));
   }
-  result.bound_s = step_bound_seconds(training, task.batch, ops, cost);
+  result.bound_s =
+      space_bound_seconds(task, training, ops, step_bound_seconds(training, task.batch, ops, cost));
   result.tried += plans.meshes;
   result.simulated += static_cast<int>(plans.candidates.size());
   result.log = std::move(plans.log);
@@ -171,7 +184,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       if (!is_forbidden(limits, "gradients")) {
         polish_leading(plans.candidates, training, ops, cost, limits, result);
       }
-      keep_values_of_leading(plans.candidates, training, ops, cost, *result.best);
+      keep_values(plans.candidates, training, ops, cost, *result.best);
     }
   }
   return result;

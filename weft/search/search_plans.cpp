@@ -18,21 +18,23 @@
 // of ways that fits; a draft (plan_draft.h) is a cut of the layers with its estimate.
 //
 //   1. for every configuration of equal meshes: the least time of all layers at no price of memory,
-//      L. No schedule is faster than m L / S; configurations are followed in this order, until the
-//      bound is above the best estimate so far by a margin.
-//   2. menus, the cut, and the estimate.
+//      L. No schedule that is looked for is faster than (m + (S - 1) / 6) L / S; configurations are
+//      followed in this order, until the bound is above the best estimate so far by a margin.
+//   2. menus, the cut, and the estimate. Where a cut's slowest stage r makes (m + (S - 1) / 6) r
+//      more than the best estimate by a margin, the mix of ways is not looked for.
 //   3. the simulator judges the best of them (judge_drafts.h).
-//   4. pipelines that would be the best if an order of micro-batches saved as much as none can save
-//      more than; for the best numbers of micro-batches, meshes of different shapes
-//      (unequal_meshes.h); several stages on each mesh, for pipelines that would be the best if all
-//      meshes were equally busy then; for the best shapes, tp as two axes. The best of each kind
-//      are judged too, behind the others: so they keep no plan from being looked at.
+//   4. pipelines that another order of micro-batches may make the best; for the best numbers of
+//      micro-batches, meshes of different shapes (unequal_meshes.h); several stages on each mesh,
+//      for pipelines that would be the best if all meshes were equally busy then; for the best
+//      shapes, tp as two axes. The best of each kind are judged too, behind the others: so they
+//      keep no plan from being looked at.
 
 namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kBoundMargin = 0.05;
+constexpr double kCutMargin = 0.1;   // what the slowest stage of a cut is estimated too long by
 constexpr double kHope = 1.3;        // budgets for drafts that do not fit into one
 constexpr double kMostMemory = 1e4;  // budgets: no draft that can be run at all needs more
 constexpr int kMostChunkedDrafts = 60;
@@ -127,7 +129,7 @@ class PlanSearch {
       Draft draft;
       draft.configuration = c;
       draft.tables.assign(c.meshes.size(), &table);
-      draft.bound_s = table.least_s() * c.micro_batches / c.stages();
+      draft.bound_s = table.least_s() * rounds(c) / c.stages();
       drafts_.push_back(std::move(draft));
       report(0.4 * static_cast<double>(i) / static_cast<double>(configurations.size()));
     }
@@ -142,7 +144,7 @@ class PlanSearch {
               draft.bound_s);
         continue;
       }
-      cut(draft);
+      cut(draft, best_s / (1 - kCutMargin));
       best_s = std::min(best_s, draft.step_s);
       report(0.4 + 0.2 * static_cast<double>(i) / static_cast<double>(drafts_.size()));
     }
@@ -195,22 +197,23 @@ class PlanSearch {
     }
   }
 
-  void cut(Draft& draft) {
+  void cut(Draft& draft, double most_s = kNever) {
     for (StageTable* table : draft.tables) {
       table->find_menus();
     }
     // The tables count a little more memory than programs need; the judge has the last word.
     const Configuration& c = draft.configuration;
+    bool fits = false;
     for (const double hope : {1.0, kHope}) {
-      draft.questions.assign(c.stages(), {.bytes = hope * budget_ / c.chunks});
-      drafting_.cut(draft);
-      if (draft.step_s < kNever) {
-        break;
+      if (!fits) {
+        draft.questions.assign(c.stages(), {.bytes = hope * budget_ / c.chunks});
+        fits = drafting_.cut(draft, most_s);
       }
     }
     note_("{}: {}", configuration_name(c),
           draft.step_s < kNever ? fmt::format("about {:.4g} s", draft.step_s)
-                                : std::string("does not fit"));
+          : fits                ? "takes too long"
+                                : "does not fit");
   }
 
   std::vector<Draft> unequal_meshes() {

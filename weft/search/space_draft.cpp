@@ -15,14 +15,13 @@ namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kSeenSync = 0.1;  // as in plan_draft.cpp
+constexpr double kSeenSync = 0.1;  // as in draft_estimate.cpp
 constexpr double kMargin = 0.2;    // estimates are wrong by so much at most
-constexpr int kMostJudged = 16;
-constexpr int kFewest = 8;  // are judged whatever their estimates, as long as it takes little work
 constexpr double kLittleWork = 5e5;
-constexpr double kEnoughWork = 1.5e7;  // as in search_plans.cpp
-constexpr double kLoweringWork = 45;
 constexpr int kCorrections = 4;
+constexpr int kFewDrafts = 2;  // of a part of a space
+constexpr double kMarginAgain = 0.01;
+constexpr double kKernelMargin = 0.05;  // kernels are counted too long by so much at most
 constexpr double kBinds = 0.9;
 constexpr double kRoomy = 0.97;
 constexpr double kSpare = 0.002;
@@ -58,6 +57,40 @@ Plan draft_plan(const std::string& name, const Task& task, const BlockModel& mod
     plan.stages.push_back(stage_plan(model, *stage.table, stage.first, stage.ways, stage.mesh));
   }
   return plan;
+}
+
+double best_seconds(const std::vector<Candidate>& candidates) {
+  double best_s = kNever;
+  for (const Candidate& candidate : candidates) {
+    best_s = candidate.fits ? std::min(best_s, candidate.step_s) : best_s;
+  }
+  return best_s;
+}
+
+// One that is the same but for its origin; nullptr: there is none.
+const Candidate* known_like(const Plan& plan, const SpaceEffort& effort) {
+  if (effort.known == nullptr) {
+    return nullptr;
+  }
+  const auto found = std::ranges::find_if(*effort.known, [&](const Candidate& candidate) {
+    return candidate.plan.micro_batches == plan.micro_batches &&
+           candidate.plan.schedule == plan.schedule &&
+           candidate.plan.repeat_values == plan.repeat_values &&
+           candidate.plan.stages == plan.stages;
+  });
+  return found == effort.known->end() ? nullptr : &*found;
+}
+
+// (m - 1) max t + sum t if all that runs beside kernels hides behind them.
+double least_seconds(const SpaceDraft& draft) {
+  double sum = 0;
+  double slowest = 0;
+  for (const SpaceStage& stage : draft.stages) {
+    const double t = stage.cost.forward_s + stage.cost.backward_s + stage.cost.weight_s;
+    sum += t;
+    slowest = std::max(slowest, t);
+  }
+  return (draft.micro_batches - 1) * slowest + sum;
 }
 
 // Gives the draft other amounts of memory by what its program used; whether anything changed.
@@ -124,28 +157,50 @@ double draft_seconds(const SpaceDraft& draft, const BlockModel& model) {
   return (draft.micro_batches - 1) * slowest + sum + tail;
 }
 
+SpaceEffort effort_for(const SpacePart& part) {
+  return {.fewest = 1,
+          .most = kFewDrafts,
+          .work = part.work,
+          .known = &part.known,
+          .margin_again = kMarginAgain};
+}
+
 std::vector<Candidate> judge_space(const std::string& name, const Task& task,
                                    const BlockModel& model, std::vector<SpaceDraft> drafts,
-                                   const FillDraft& fill) {
+                                   const FillDraft& fill, const SpaceEffort& effort) {
   std::ranges::stable_sort(drafts, {}, &SpaceDraft::step_s);
   std::vector<Candidate> result;
-  double best_s = kNever;
+  double best_s = effort.known == nullptr ? kNever : best_seconds(*effort.known);
   double work = 0;
   int judged_drafts = 0;
   for (SpaceDraft& draft : drafts) {
-    const bool hopeless =
-        draft.step_s * (1 - kMargin) > best_s && (judged_drafts >= kFewest || work > kLittleWork);
-    if (hopeless || draft.step_s == kNever || work > kEnoughWork || judged_drafts >= kMostJudged) {
+    const bool hopeless = draft.step_s * (1 - kMargin) > best_s &&
+                          (judged_drafts >= effort.fewest || work > kLittleWork);
+    if (hopeless || draft.step_s == kNever || work > effort.work || judged_drafts >= effort.most) {
       break;
     }
+    if (effort.known != nullptr && least_seconds(draft) * (1 - kKernelMargin) > best_s) {
+      continue;
+    }
     const std::size_t before = result.size();
+    double wrong_by = 0;  // the first estimate
     for (int turn = 0; turn < kCorrections && draft.step_s < kNever; ++turn) {
+      if (turn > 0 && draft.step_s * wrong_by > best_s * (1 + effort.margin_again)) {
+        break;
+      }
       const Plan plan = draft_plan(name, task, model, draft);
       if (std::ranges::find(result, plan, &Candidate::plan) != result.end()) {
         break;
       }
-      work +=
-          static_cast<double>(model.training.nodes.size()) * (kLoweringWork + draft.micro_batches);
+      if (const Candidate* same = known_like(plan, effort)) {
+        wrong_by = turn == 0 ? same->step_s / draft.step_s : wrong_by;
+        if (!correct(*same, draft)) {
+          break;
+        }
+        fill(draft);
+        continue;
+      }
+      work += judging_work(model.training, draft.micro_batches);
       std::optional<Candidate> judged =
           evaluate_if_it_ends(plan, model.training, model.ops, model.cost);
       if (!judged) {
@@ -154,6 +209,7 @@ std::vector<Candidate> judge_space(const std::string& name, const Task& task,
       judged->name = name;
       judged->recipe = draft.settings;
       best_s = judged->fits ? std::min(best_s, judged->step_s) : best_s;
+      wrong_by = turn == 0 ? judged->step_s / draft.step_s : wrong_by;
       result.push_back(std::move(*judged));
       if (!correct(result.back(), draft)) {
         break;

@@ -6,8 +6,9 @@
 // sum:
 //   replicate   all_reduce V beside the last backward pass
 //   zero1       reduce_scatter V beside it; parameters gathered beside the first forward pass
-//   zero2       reduce_scatter V in each micro-batch; parameters gathered as with zero1
-//   zero3       gathers before forward and backward and reduce_scatter in each micro-batch
+//   zero2       reduce_scatter of its term in each micro-batch, in the dtype that it is made in;
+//               parameters gathered as with zero1
+//   zero3       gathers before forward and backward and that reduce_scatter in each micro-batch
 // A gradient that is made whole everywhere is not reduced; one that is made in rows is gathered
 // with `replicate` and fits the other modes as it is. Memory: parameters / n with zero3, sums of
 // gradients / n from zero2 or in rows, states / n from zero1.
@@ -66,7 +67,13 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Pl
     costs[kState] += parameter;
     return;
   }
-  const double gradient = static_cast<double>(local(graph_.values[state.sum].type, used).bytes());
+  const Bytes bytes{
+      .parameter = parameter,
+      .gradient = static_cast<double>(local(graph_.values[state.sum].type, used).bytes()),
+      // Scatters hide behind backward alone; estimates take them for as large as the sum instead.
+      .term = static_cast<double>(
+          local(graph_.values[place_.least ? state.terms[0] : state.sum].type, used).bytes())};
+  const double gradient = bytes.gradient;
   double rows = 1;  // parts of a sum of gradients besides those that modes make
   std::array<double, 4> parts = {1, 1, 1, 1};  // by WeightMode: devices that share so far
   for (std::size_t a = 0; a < used.size(); ++a) {
@@ -74,7 +81,7 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Pl
       continue;
     }
     const double n = place_.mesh.axes[a].size;
-    reduce(static_cast<int>(a), modes[a], made[a].kind, parameter, gradient, parts, costs);
+    reduce(static_cast<int>(a), modes[a], made[a].kind, bytes, parts, costs);
     const bool split = modes[a] == WeightMode::zero2 || modes[a] == WeightMode::zero3;
     rows *= made[a].kind == Placement::Kind::shard && !split ? n : 1;
     for (std::size_t m = 0; m <= static_cast<std::size_t>(modes[a]); ++m) {
@@ -95,7 +102,7 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Pl
   for (const NodeId u : state.updates) {
     costs[kStep] += update_seconds(graph_.nodes[u], type, used, parts[1]);
   }
-  if (place_.several) {  // read both, write one
+  if (place_.several && !place_.least) {  // read both, write one
     const KernelWork work{.op_class = OpClass::stream,
                           .dtype = graph_.values[state.sum].type.dtype,
                           .cost = {.flops = 0, .bytes_moved = 3 * gradient / parts[2] / rows}};
@@ -103,36 +110,37 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Pl
   }
 }
 
-void WeightCosts::reduce(int axis, WeightMode mode, Placement::Kind made, double parameter,
-                         double gradient, const std::array<double, 4>& parts,
+void WeightCosts::reduce(int axis, WeightMode mode, Placement::Kind made, const Bytes& bytes,
+                         const std::array<double, 4>& parts,
                          std::array<double, kCostKinds>& costs) {
   const bool partial = made == Placement::Kind::partial;
-  const auto seconds = [&](CollectiveKind kind, double bytes) {
-    return collectives_.bucketed_seconds(kind, axis, bytes, kBucketBytes);
+  const auto seconds = [&](CollectiveKind kind, double moved) {
+    return collectives_.bucketed_seconds(kind, axis, moved, kBucketBytes);
   };
-  const auto seconds_in_layer = [&](CollectiveKind kind, double bytes) {
-    return collectives_.bucketed_seconds(kind, axis, bytes, layer_bucket_bytes_);
+  const auto seconds_in_layer = [&](CollectiveKind kind, double moved) {
+    return collectives_.bucketed_seconds(kind, axis, moved, layer_bucket_bytes_);
   };
   const double scatter_s =
-      partial ? seconds_in_layer(CollectiveKind::reduce_scatter, gradient / parts[2]) : 0;
+      partial ? seconds_in_layer(CollectiveKind::reduce_scatter, bytes.term / parts[2]) : 0;
   switch (mode) {
     case WeightMode::replicate:
-      costs[kSync] += partial ? seconds(CollectiveKind::all_reduce, gradient / parts[1]) : 0;
+      costs[kSync] += partial ? seconds(CollectiveKind::all_reduce, bytes.gradient / parts[1]) : 0;
       costs[kSync] += made == Placement::Kind::shard
-                          ? seconds(CollectiveKind::all_gather, gradient / parts[1])
+                          ? seconds(CollectiveKind::all_gather, bytes.gradient / parts[1])
                           : 0;
       break;
     case WeightMode::zero1:
-      costs[kSync] += partial ? seconds(CollectiveKind::reduce_scatter, gradient / parts[1]) : 0;
-      costs[kSync] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      costs[kSync] +=
+          partial ? seconds(CollectiveKind::reduce_scatter, bytes.gradient / parts[1]) : 0;
+      costs[kSync] += seconds(CollectiveKind::all_gather, bytes.parameter / parts[3]);
       break;
     case WeightMode::zero2:
       costs[kBeside] += scatter_s;
-      costs[kSync] += seconds(CollectiveKind::all_gather, parameter / parts[3]);
+      costs[kSync] += seconds(CollectiveKind::all_gather, bytes.parameter / parts[3]);
       break;
     case WeightMode::zero3:
       costs[kBeside] +=
-          scatter_s + 2 * seconds_in_layer(CollectiveKind::all_gather, parameter / parts[3]);
+          scatter_s + 2 * seconds_in_layer(CollectiveKind::all_gather, bytes.parameter / parts[3]);
       break;
   }
 }
@@ -163,7 +171,8 @@ double WeightCosts::update_seconds(const Node& node, const TensorType& parameter
     return 0;
   }
   const OpCall call{.inputs = inputs, .outputs = outputs, .attrs = node.attrs};
-  return std::max(cost_.kernel_seconds(device_, kernel_work(op, call)), update_issue_s_);
+  const CallTime time = cost_.call_time(device_, op, call);
+  return std::max(time.seconds, update_issue_s_ + time.issue_more_s);
 }
 
 }  // namespace weft

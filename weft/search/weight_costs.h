@@ -23,7 +23,12 @@ class WeightCosts {
   [[nodiscard]] TensorType local(const TensorType& type, const Placements& placements) const {
     return local_type(type, placements, place_.mesh, Coordinates(place_.mesh.axes.size(), 0));
   }
-  void reduce(int axis, WeightMode mode, Placement::Kind made, double parameter, double gradient,
+  struct Bytes {  // that a device has if no mode splits them
+    double parameter = 0;
+    double gradient = 0;  // sum over all micro-batches
+    double term = 0;      // of one micro-batch
+  };
+  void reduce(int axis, WeightMode mode, Placement::Kind made, const Bytes& bytes,
               const std::array<double, 4>& parts, std::array<double, kCostKinds>& costs);
   [[nodiscard]] double update_seconds(const Node& node, const TensorType& parameter,
                                       const Placements& used, double parts) const;

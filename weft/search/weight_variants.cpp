@@ -16,8 +16,7 @@ namespace weft {
 namespace {
 
 constexpr double kMargin = 0.2;
-constexpr double kGain = 0.1;         // what a variant may save more than those of better plans
-constexpr double kLoweringWork = 45;  // as in search.cpp
+constexpr double kGain = 0.1;  // what a variant may save more than those of better plans
 
 Plan with_mode(Plan plan, WeightMode mode, bool along_tp) {
   for (StagePlan& stage : plan.stages) {
@@ -87,8 +86,7 @@ std::vector<Candidate> weight_variants(const std::vector<Candidate>& candidates,
             std::ranges::find(plans, plan) != plans.end()) {
           continue;
         }
-        work += static_cast<double>(training.nodes.size()) *
-                (kLoweringWork + static_cast<double>(plan.micro_batches.size()));
+        work += judging_work(training, plan.micro_batches.size());
         std::optional<Candidate> judged = evaluate_if_it_ends(plan, training, ops, cost);
         if (judged) {
           least_ratio = std::min(least_ratio, judged->step_s / from->step_s);

@@ -12,7 +12,7 @@ struct WeightVariants {
                                    WeightMode::replicate};
   bool along_tp = true;  // besides plans that keep states whole along tp
   int plans = 10;        // of which the variants are tried, where they may become the best
-  double work = 3e6;     // as in search.cpp
+  double work = 3e6;     // judging_work of all of them
 };
 
 /// Of each kind of plan (stages, axes, micro-batches, schedule) the fastest that fits, the fastest

@@ -159,29 +159,40 @@ Range part_of(Range range, int parts, int index, const Placement& placement) {
   return {begin, index == parts - 1 ? range.end : end};
 }
 
-Region region(const Shape& bound_shape, const Placements& placements, const Mesh& mesh,
-              const Coordinates& at) {
-  WEFT_CHECK(is_bound(bound_shape));
+Range range_along(int dim, std::int64_t length, const Placements& placements, const Mesh& mesh,
+                  const Coordinates& at) {
   WEFT_CHECK(placements.size() == mesh.axes.size() && at.size() == mesh.axes.size());
-  Region result;
-  for (const Dim& dim : bound_shape) {
-    result.push_back({0, dim.size});
-  }
+  Range range{0, length};
   for (std::size_t axis = placements.size(); axis-- > 0;) {
     const Placement& placement = placements[axis];
-    if (placement.kind == Placement::Kind::shard) {
-      WEFT_CHECK(placement.dim >= 0 && placement.dim < static_cast<int>(result.size()));
-      Range& range = result[static_cast<std::size_t>(placement.dim)];
+    if (placement.kind == Placement::Kind::shard && placement.dim == dim) {
       const int parts = mesh.axes[axis].size;
       const int index = (at[axis] + parts - placement.shift % parts) % parts;
       range = part_of(range, parts, index, placement);
     }
+  }
+  return range;
+}
+
+Region region(const Shape& bound_shape, const Placements& placements, const Mesh& mesh,
+              const Coordinates& at) {
+  WEFT_CHECK(is_bound(bound_shape));
+  const int rank = static_cast<int>(bound_shape.size());
+  WEFT_CHECK(std::ranges::all_of(placements, [&](const Placement& placement) {
+    return placement.kind != Placement::Kind::shard || (placement.dim >= 0 && placement.dim < rank);
+  }));
+  Region result;
+  result.reserve(bound_shape.size());
+  for (int d = 0; d < rank; ++d) {
+    result.push_back(
+        range_along(d, bound_shape[static_cast<std::size_t>(d)].size, placements, mesh, at));
   }
   return result;
 }
 
 Shape region_shape(const Region& region) {
   Shape shape;
+  shape.reserve(region.size());
   for (const Range& range : region) {
     shape.emplace_back(range.size());
   }

@@ -66,6 +66,9 @@ struct Range {
 using Region = std::vector<Range>;
 [[nodiscard]] Region region(const Shape& bound_shape, const Placements& placements,
                             const Mesh& mesh, const Coordinates& at);
+/// The range of one dim of that length.
+[[nodiscard]] Range range_along(int dim, std::int64_t length, const Placements& placements,
+                                const Mesh& mesh, const Coordinates& at);
 [[nodiscard]] Shape region_shape(const Region& region);
 /// The type of the local part. A partial sum has the whole shape.
 [[nodiscard]] TensorType local_type(const TensorType& bound_type, const Placements& placements,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "weft/base/error.h"
+#include "weft/program/memory.h"
 #include "weft/simulate/fold.h"
 #include "weft/simulate/share_links.h"
 
@@ -28,6 +30,7 @@ struct StageInfo {
   InstructionIndex index;
   std::vector<int> devices;              // of the game
   std::vector<int> first;                // collectives: first exchange, by instruction
+  std::vector<char> each;                // by slot: its storage lives for a micro-batch
   std::vector<std::vector<int>> sent;    // by slot that owns storage: edges that send from it
   std::vector<std::vector<int>> group;   // [axis][game device of the stage]
   std::vector<int> groups;               // by axis
@@ -73,10 +76,11 @@ class Compiler {
     last_transfer_ = static_cast<int>(out_.game.exchanges.size());
     out_.game.devices.resize(out_.devices.size());
     for (int s = 0; s < stages; ++s) {
-      const std::vector<IssuedInstruction> issued = expand(in_.program.stages[s]);
+      const IssueOrder order{.stage = s, .issued = expand(in_.program.stages[s])};
       for (int member = 0; member < static_cast<int>(stages_[s].devices.size()); ++member) {
-        compile_device(s, member, issued);
+        compile_device(s, member, order.issued);
       }
+      add_peaks(order);
       out_.classes.push_back(std::move(stages_[s].classes));
     }
     share_links(in_.cost, out_.game);
@@ -112,10 +116,15 @@ class Compiler {
                    .index = InstructionIndex(part),
                    .devices = {},
                    .first = {},
+                   .each = {},
                    .sent = std::vector<std::vector<int>>(part.slots.size()),
                    .group = {},
                    .groups = {},
                    .types = {}};
+    for (std::size_t slot = 0; slot < part.slots.size(); ++slot) {
+      const Slot& owner = part.slots[storage_of(part, static_cast<SlotId>(slot))];
+      info.each.push_back(owner.lifetime == Lifetime::micro_batch ? 1 : 0);
+    }
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
       out_.devices.push_back({.stage = s, .position = p});
@@ -160,6 +169,17 @@ class Compiler {
     }
   }
 
+  // One computation for each class of devices.
+  void add_peaks(const IssueOrder& order) {
+    auto& peaks = out_.peak_bytes.emplace_back();
+    const Mesh& mesh = in_.program.stages[order.stage].mesh;
+    for (const int position : stages_[order.stage].classes.representative) {
+      peaks.push_back(
+          memory_use(in_.program, order, coordinates(mesh, position), in_.graph, in_.ops)
+              .peak_bytes);
+    }
+  }
+
   // The pattern is that of the cost model until `share_links` numbers those that share something.
   static void set_cost(PlayedExchange& exchange, const Communication& cost) {
     exchange.seconds = cost.seconds;
@@ -170,20 +190,25 @@ class Compiler {
 
   void add_instances(int s, const Instruction& instruction, int i, int first_party) {
     const StageInfo& info = stages_[s];
+    const int groups = info.groups[instruction.axis];
+    const bool folded = info.devices.size() < in_.program.stages[s].mesh.devices.size();
+    std::vector<PlayedExchange> alike;  // one for each group, of the variant `last`
+    int last = -1;
     for (int m = -1; m < micro_batches_; ++m) {
       const int variant = variants_.of_micro_batch[m + 1];
-      const double bytes = info.durations.collective_bytes[variant][i];
-      const int groups = info.groups[instruction.axis];
-      const bool folded = info.devices.size() < in_.program.stages[s].mesh.devices.size();
-      for (int g = 0; g < groups; ++g) {
-        // No bytes: the instruction does not run with this many samples.
-        out_.game.exchanges.push_back({.party = first_party + g});
-        if (bytes > 0) {
-          set_cost(out_.game.exchanges.back(),
-                   folded ? exchanges_.collective(s, instruction, bytes)
-                          : exchanges_.collective(s, instruction, bytes, g));
+      if (std::exchange(last, variant) != variant) {
+        const double bytes = info.durations.collective_bytes[variant][i];
+        alike.clear();
+        for (int g = 0; g < groups; ++g) {
+          // No bytes: the instruction does not run with this many samples.
+          alike.push_back({.party = first_party + g});
+          if (bytes > 0) {
+            set_cost(alike.back(), folded ? exchanges_.collective(s, instruction, bytes)
+                                          : exchanges_.collective(s, instruction, bytes, g));
+          }
         }
       }
+      out_.game.exchanges.insert(out_.game.exchanges.end(), alike.begin(), alike.end());
     }
   }
 
@@ -274,7 +299,6 @@ class Compiler {
 };
 
 struct Compiler::Walk {
-  const StageProgram& part;
   const StageInfo& info;
   int stage = 0;
   int member = 0;
@@ -286,8 +310,7 @@ struct Compiler::Walk {
   int place = 0;
 
   int& writer(SlotId slot, int micro_batch, int micro_batches) {
-    const Slot& owner = part.slots[storage_of(part, slot)];
-    const int m = owner.lifetime == Lifetime::micro_batch ? micro_batch : -1;
+    const int m = info.each[slot] != 0 ? micro_batch : -1;
     return writing[slot * (micro_batches + 1) + m + 1];
   }
 };
@@ -388,11 +411,14 @@ void Compiler::run(Walk& walk, const IssuedInstruction& at, int i) {
     seconds = summed != 0 ? duration.seconds : duration.first_seconds;
     summed = 1;
   }
-  if (seconds > 0 || options_.keep_places) {
+  const bool issued = seconds > 0 || duration.issue_more_s != 0;
+  if (issued || options_.keep_places) {
     const DeviceType& type = *walk.info.types[walk.member];
-    const double issue_s =
+    const double usual_s =
         at.phase == Phase::update ? type.update_issue_s.value_or(type.issue_s) : type.issue_s;
-    issue(walk, {.place = walk.place, .seconds = seconds, .issue_s = seconds > 0 ? issue_s : 0});
+    issue(walk, {.place = walk.place,
+                 .seconds = seconds,
+                 .issue_s = issued ? usual_s + duration.issue_more_s : 0});
   }
 }
 
@@ -422,8 +448,7 @@ void Compiler::compile_device(int s, int member, const std::vector<IssuedInstruc
   const StageProgram& part = in_.program.stages[s];
   const StageInfo& info = stages_[s];
   const int device = info.devices[member];
-  Walk walk{.part = part,
-            .info = info,
+  Walk walk{.info = info,
             .stage = s,
             .member = member,
             .device = device,

@@ -21,7 +21,8 @@ struct CompiledProgram {
   Game game;
   std::vector<PlayedDevice> devices;   // by device of the game; those of a stage stand together
   std::vector<DeviceClasses> classes;  // by stage
-  std::vector<bool> folded;            // by stage
+  std::vector<std::vector<std::int64_t>> peak_bytes;  // by stage and class
+  std::vector<bool> folded;                           // by stage
 };
 
 struct CompileOptions {

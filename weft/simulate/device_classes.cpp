@@ -19,19 +19,19 @@ struct SplitDim {
 };
 
 void add_split_dims(const Slot& slot, std::int64_t samples, std::vector<SplitDim>& dims) {
+  const auto splits = [](const Placement& placement, int d) {
+    return placement.kind == Placement::Kind::shard && placement.dim == d;
+  };
   for (int d = 0; d < slot.type.rank(); ++d) {
-    SplitDim split;
-    bool any = false;
-    for (const Placement& placement : slot.placements) {
-      const bool here = placement.kind == Placement::Kind::shard && placement.dim == d;
-      split.axes.push_back(here ? placement : replicate());
-      split.axes.back().dim = here ? 0 : -1;
-      any |= here;
-    }
-    if (!any) {
+    if (std::ranges::none_of(slot.placements, [&](const Placement& p) { return splits(p, d); })) {
       continue;
     }
-    split.length = bind(slot.type.shape, samples)[d].size;
+    SplitDim split{.length = bind(slot.type.shape, samples)[d].size, .axes = {}};
+    for (const Placement& placement : slot.placements) {
+      const bool here = splits(placement, d);
+      split.axes.push_back(here ? placement : replicate());
+      split.axes.back().dim = here ? 0 : -1;
+    }
     if (std::find(dims.begin(), dims.end(), split) == dims.end()) {
       dims.push_back(std::move(split));
     }

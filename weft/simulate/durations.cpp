@@ -1,6 +1,7 @@
 #include "weft/simulate/durations.h"
 
 #include <algorithm>
+#include <map>
 
 #include "weft/base/error.h"
 #include "weft/program/local_call.h"
@@ -45,27 +46,63 @@ class LocalTypes {
   std::vector<Known> types_;
 };
 
-double compute_seconds(const SimulateInput& in, DeviceId device, const Instruction& instruction,
-                       LocalTypes& types) {
-  const Node& node = in.graph.nodes[instruction.node];
-  const OpDef& op = find_op(in.ops, node.op);
-  if (gives_views(op, instruction.writes.size())) {
-    return 0;
-  }
-  const OpCall call = local_call(in.graph, instruction, [&](SlotId slot) { return types(slot); });
-  return in.cost.kernel_seconds(device, kernel_work(op, call));
-}
+// Times of kernels on one device, found once for all instructions that are alike: a model repeats
+// its layers.
+class Kernels {
+ public:
+  Kernels(const SimulateInput& in, DeviceId device, LocalTypes& types)
+      : in_(in), device_(device), types_(types) {}
 
-Duration duration(const SimulateInput& in, const StageProgram& stage, DeviceId device,
-                  const Instruction& instruction, LocalTypes& types) {
-  const auto copy_seconds = [&](double bytes) {
-    return in.cost.kernel_seconds(device, {.op_class = OpClass::stream,
-                                           .dtype = DType::f32,
-                                           .cost = {.flops = 0, .bytes_moved = bytes}});
+  Duration duration(const Instruction& instruction) {
+    const Node& node = in_.graph.nodes[instruction.node];
+    const OpDef& op = find_op(in_.ops, node.op);
+    if (gives_views(op, instruction.writes.size())) {
+      return {};
+    }
+    std::vector<Known>& known = known_[&op];
+    const auto like = std::ranges::find_if(
+        known, [&](const Known& other) { return alike(*other.instruction, instruction); });
+    if (like != known.end()) {
+      return like->duration;
+    }
+    const OpCall call =
+        local_call(in_.graph, instruction, [&](SlotId slot) { return types_(slot); });
+    const CallTime time = in_.cost.call_time(device_, op, call);
+    known.push_back({&instruction, {.seconds = time.seconds, .issue_more_s = time.issue_more_s}});
+    return known.back().duration;
+  }
+
+  [[nodiscard]] double stream_seconds(double bytes) const {
+    return in_.cost.kernel_seconds(device_, {.op_class = OpClass::stream,
+                                             .dtype = DType::f32,
+                                             .cost = {.flops = 0, .bytes_moved = bytes}});
+  }
+
+ private:
+  struct Known {
+    const Instruction* instruction = nullptr;
+    Duration duration = {};
   };
+
+  bool alike(const Instruction& a, const Instruction& b) {
+    const auto same_type = [&](SlotId x, SlotId y) { return types_(x) == types_(y); };
+    return a.ring_step == b.ring_step && std::ranges::equal(a.reads, b.reads, same_type) &&
+           std::ranges::equal(a.writes, b.writes, same_type) &&
+           in_.graph.nodes[a.node].attrs == in_.graph.nodes[b.node].attrs;
+  }
+
+  const SimulateInput& in_;
+  DeviceId device_;
+  LocalTypes& types_;
+  std::map<const OpDef*, std::vector<Known>> known_;
+};
+
+Duration duration(const StageProgram& stage, const Instruction& instruction, LocalTypes& types,
+                  Kernels& kernels) {
+  const auto copy_seconds = [&](double bytes) { return kernels.stream_seconds(bytes); };
   switch (instruction.opcode) {
     case Opcode::compute:
-      return {compute_seconds(in, device, instruction, types)};
+      return kernels.duration(instruction);
     case Opcode::input:
       return {copy_seconds(types.bytes(instruction.writes[0]))};
     case Opcode::slice:
@@ -95,13 +132,6 @@ double collective_bytes(const Instruction& instruction, LocalTypes& types) {
 
 }  // namespace
 
-InstructionIndex::InstructionIndex(const StageProgram& stage) {
-  for (const Segment& segment : stage.segments) {
-    parts_.push_back({segment.instructions.data(), count_});
-    count_ += static_cast<int>(segment.instructions.size());
-  }
-}
-
 StageDurations stage_durations(const SimulateInput& in, int stage, const DeviceClasses& classes,
                                const SampleVariants& variants) {
   const StageProgram& part = in.program.stages[stage];
@@ -114,6 +144,7 @@ StageDurations stage_durations(const SimulateInput& in, int stage, const DeviceC
     auto& table = durations.compute.emplace_back(count, std::vector<Duration>(index.count()));
     for (std::size_t v = 0; v < count; ++v) {
       LocalTypes types(part, coordinates(part.mesh, position), variants.samples[v]);
+      Kernels kernels(in, device, types);
       for (std::size_t s = 0; s < part.segments.size(); ++s) {
         const Segment& segment = part.segments[s];
         if (is_for_micro_batch(segment.phase) == (v + 1 == count)) {
@@ -121,7 +152,7 @@ StageDurations stage_durations(const SimulateInput& in, int stage, const DeviceC
         }
         for (const Instruction& instruction : segment.instructions) {
           const int i = index(static_cast<int>(s), &instruction);
-          table[v][i] = duration(in, part, device, instruction, types);
+          table[v][i] = duration(part, instruction, types, kernels);
           if (instruction.opcode == Opcode::collective) {
             double& most = durations.collective_bytes[v][i];
             most = std::max(most, collective_bytes(instruction, types));

@@ -6,33 +6,16 @@
 #include <vector>
 
 #include "weft/cost/cost.h"
+#include "weft/program/expand.h"
 #include "weft/simulate/device_classes.h"
 
 namespace weft {
-
-/// Numbers the instructions of a stage: segments one behind the other.
-class InstructionIndex {
- public:
-  explicit InstructionIndex(const StageProgram& stage);
-  [[nodiscard]] int operator()(int segment, const Instruction* instruction) const {
-    const auto& part = parts_[static_cast<std::size_t>(segment)];
-    return part.base + static_cast<int>(instruction - part.first);
-  }
-  [[nodiscard]] int count() const { return count_; }
-
- private:
-  struct Part {
-    const Instruction* first = nullptr;
-    int base = 0;
-  };
-  std::vector<Part> parts_;  // by segment
-  int count_ = 0;
-};
 
 /// Seconds of one instruction on one class of devices with one number of samples.
 struct Duration {
   double seconds = 0;
   double first_seconds = 0;  // accumulate: the first time in a step, when it copies or moves
+  double issue_more_s = 0;   // what the host needs more to issue it than other kernels
 };
 
 /// Durations of all instructions of a stage.

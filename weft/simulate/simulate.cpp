@@ -99,19 +99,13 @@ void add_events(const SimulateInput& in, const CompiledProgram& compiled, const 
   }
 }
 
-// One computation for each class of devices.
 void add_memory(const SimulateInput& in, const CompiledProgram& compiled, Timeline& timeline) {
   timeline.peak_memory_bytes.assign(in.cost.cluster().devices.size(), 0);
-  for (int s = 0; s < static_cast<int>(in.program.stages.size()); ++s) {
+  for (std::size_t s = 0; s < in.program.stages.size(); ++s) {
     const Mesh& mesh = in.program.stages[s].mesh;
-    const DeviceClasses& classes = compiled.classes[s];
-    std::vector<std::int64_t> peaks;
-    for (const int position : classes.representative) {
-      peaks.push_back(
-          memory_use(in.program, s, coordinates(mesh, position), in.graph, in.ops).peak_bytes);
-    }
     for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
-      timeline.peak_memory_bytes[mesh.devices[p]] = peaks[classes.of_position[p]];
+      timeline.peak_memory_bytes[mesh.devices[p]] =
+          compiled.peak_bytes[s][compiled.classes[s].of_position[p]];
     }
   }
 }

@@ -258,6 +258,36 @@ TEST(Simulate, UpdatesMayBeIssuedTogether) {
   EXPECT_NEAR(step_seconds(w, cluster), 10 + 1 + 2, 1e-9);
 }
 
+// Three calls of 1, 2 and 4 s in a row, the second with a correction, on a device whose host needs
+// `issue_s` for a call.
+double corrected_seconds(double issue_s, double correction_s) {
+  Writer w;
+  w.program.stages = {stage_on({0}, {})};
+  w.program.micro_batches = {1};
+  const SlotId a = w.slot(0, "a", 1, {});
+  const SlotId b = w.slot(0, "b", 2, {});
+  const SlotId c = w.slot(0, "c", 4, {});
+  w.add(0, Phase::forward, Opcode::compute, {}, {a});
+  w.add(0, Phase::forward, Opcode::compute, {a}, {b});
+  w.add(0, Phase::forward, Opcode::compute, {b}, {c});
+  w.add(0, Phase::forward, Opcode::free, {a, b, c}, {});
+  w.program.stages[0].schedule = {{Phase::forward, 0}};
+  Cluster cluster = slow_cluster(1, 1);
+  cluster.types[0].issue_s = issue_s;
+  cluster.types[0].corrections = {{"work(f32[1])", correction_s}};
+  return step_seconds(w, cluster);
+}
+
+// The limit is the device (1 + 2 + 4), or the host (10 + 10 + 10, then 4): either takes it.
+TEST(Simulate, ACorrectedCallTakesItsHostAndItsDeviceMore) {
+  EXPECT_NEAR(corrected_seconds(0, 0.5), 7.5, 1e-9);
+  EXPECT_NEAR(corrected_seconds(0, -0.5), 6.5, 1e-9);
+  EXPECT_NEAR(corrected_seconds(0, -3), 5, 1e-9) << "no less than nothing";
+  EXPECT_NEAR(corrected_seconds(10, 0.5), 34.5, 1e-9);
+  EXPECT_NEAR(corrected_seconds(10, -0.5), 33.5, 1e-9);
+  EXPECT_NEAR(corrected_seconds(10, -15), 19, 1e-9) << "5 of the 15 are of the third call";
+}
+
 TEST(Simulate, FoldedEqualsUnfolded) {
   const Cluster cluster = slow_cluster(2, 6);
   for (const bool early : {true, false}) {
@@ -276,6 +306,7 @@ TEST(Simulate, UnevenShardsWaitForTheSlowest) {
   w.add(0, Phase::forward, Opcode::compute, {}, {a});
   w.add(0, Phase::forward, Opcode::collective, {a}, {b});
   w.list(0, Phase::forward).back().collective = CollectiveKind::all_gather;
+  w.list(0, Phase::forward).back().from = shard(0);
   w.add(0, Phase::forward, Opcode::wait, {b}, {});
   w.add(0, Phase::forward, Opcode::free, {a, b}, {});
   w.program.stages[0].schedule = {{Phase::forward, 0}};

@@ -13,6 +13,8 @@
 //                end counts, and bisection finds the beginning. The least r is found by bisection.
 //                Sends are left out, so no cut has a smaller r.
 //   sum_w(p, l)  the least sum of t_s + 2 x_s of w stages from layer l on, none above a limit of r.
+//                Only for layers l that the devices before p can reach with stages within the
+//                limit, if each has one micro-batch in flight.
 //
 // Let c be the best step so far and b the sum without the limit and with one micro-batch in flight.
 // A better cut has (m - 1) r + b < c: that is the first limit. The answer for a limit has some r;
@@ -193,6 +195,36 @@ class Cutter {
     return sum[0];
   }
 
+  // By device: how many layers the devices before it can take.
+  std::vector<int> fronts(double limit) {
+    std::vector<int> front(static_cast<std::size_t>(devices_) + 1, 0);
+    for (int d = 0; d < devices_; ++d) {
+      front[d + 1] = std::max(front[d + 1], front[d]);
+      for (int s = 0; s < sizes_; ++s) {
+        if (may_run(host_of_, d, p_.sizes[s])) {
+          int& reached = front[d + p_.sizes[s]];
+          reached = std::max(reached, latest(s, front[d], limit));
+        }
+      }
+    }
+    return front;
+  }
+
+  // The last end of a stage from a layer on.
+  int latest(int size, int first, double limit) {
+    int low = first;
+    int high = p_.layers;
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (seconds(size, 0, first, middle) <= limit) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
   Entry& entry(int w, int device, int layer) {
     return entries_[(static_cast<std::size_t>(w) * (devices_ + 1) + device) * (p_.layers + 1) +
                     layer];
@@ -204,6 +236,7 @@ class Cutter {
     for (int d = 0; d <= devices_; ++d) {
       entry(0, d, p_.layers).sum = 0;
     }
+    fronts_ = fronts(limit);
     for (int w = 1; w <= p_.most_stages; ++w) {
       for (int d = devices_ - 1; d >= 0; --d) {
         for (int l = 0; l < p_.layers; ++l) {
@@ -236,7 +269,7 @@ class Cutter {
         continue;
       }
       const double sends = w == 1 ? 0 : 2 * p_.send_seconds(size, end);
-      for (int first = end - 1; first >= 0; --first) {
+      for (int first = std::min(end - 1, fronts_[device]); first >= 0; --first) {
         const double t = seconds(size, w - 1, first, end) + sends;
         if (!(t <= limit) || t == kNever) {
           break;
@@ -304,6 +337,7 @@ class Cutter {
   int flights_;                 // numbers of micro-batches in flight that differ
   std::vector<double> known_;   // by size, stages behind, first, end; less than 0: not asked yet
   std::vector<Entry> entries_;  // by w, device, layer
+  std::vector<int> fronts_;     // by device
 };
 
 }  // namespace

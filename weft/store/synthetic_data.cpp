@@ -2,15 +2,16 @@
 // probabilities 0.6, 0.2, 0.1 and 0.05, and with 0.05 any state follows. The entropy of a step is
 // about 1.4 nats, so the loss falls from log(vocabulary) to there. Few states (256 at most, spread
 // over the vocabulary) keep the chain learnable in some hundred steps. Feature models get one
-// Gaussian cluster a label. Image models get one pattern of 8 × 8 patches a label, under uniform
-// noise of the same deviation (one random word a number: images are large). Every sample is new:
-// there is no epoch.
+// cluster a label, image models one pattern of 8 × 8 patches a label, both under uniform noise: one
+// random word a number, so that making samples takes no processor from training. Every sample is
+// new: there is no epoch.
 #include "weft/store/synthetic_data.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "weft/base/error.h"
@@ -24,9 +25,10 @@ namespace {
 
 constexpr std::int64_t kMaxStates = 256;
 constexpr std::array<double, 4> kCumulative = {0.6, 0.8, 0.9, 0.95};
-constexpr double kNoise = 0.5;          // of a feature, where the centres have deviation 1
-constexpr std::int64_t kPatches = 8;    // of a pattern, along each side
-constexpr std::int64_t kPatterns = 10;  // of images without labels
+constexpr double kNoise = 0.5;        // deviation, where that of the centres is 1
+constexpr std::int64_t kPatches = 8;  // of a pattern, along each side
+constexpr std::int64_t kMostCentres = std::int64_t{1} << 20U;  // that are kept
+constexpr std::int64_t kPatterns = 10;                         // of images without labels
 
 // Who asks for random numbers; each has a stream of its own.
 enum Purpose : std::uint32_t { kSuccessors = 1, kWalk, kIgnore, kLabel, kCentre, kFeature };
@@ -42,10 +44,15 @@ class SyntheticData : public SampleSource {
         ignore_(ignore),
         states_(std::min(options.vocabulary, kMaxStates)),
         classes_(options.vocabulary > 0 ? options.vocabulary : kPatterns),
-        per_sample_(std::max(options.sequence, options.features) + 1) {
+        per_sample_(options.sequence + 1) {
     if (options.sequence > 0) {
       window_ = token_window(options);
       per_sample_ = std::max(per_sample_, window_.tokens);
+    }
+    if (options.features > 0 && classes_ * options.features <= kMostCentres) {
+      for (std::int64_t i = 0; i < classes_ * options.features; ++i) {
+        centres_.push_back(centre(i));
+      }
     }
   }
 
@@ -142,14 +149,25 @@ class SyntheticData : public SampleSource {
     return ids;
   }
 
+  [[nodiscard]] float centre(std::int64_t place) const {
+    return static_cast<float>(normal(shared(kCentre), static_cast<std::uint64_t>(place)));
+  }
+
+  // Uniform in ±a has deviation a / √3.
+  void add_noise(const SampleKey& key, std::span<float> sample) const {
+    add_uniform_noise(stream(kFeature, key), static_cast<std::uint64_t>(key.visit),
+                      kNoise * std::sqrt(3.0), sample);
+  }
+
   void append_point(const SampleKey& key, SampleBatch& batch) const {
     const std::int64_t label = label_of(key);
+    const std::size_t first = batch.features.size();
     for (std::int64_t i = 0; i < options_.features; ++i) {
-      const auto centre = static_cast<std::uint64_t>(label * options_.features + i);
-      batch.features.push_back(
-          static_cast<float>(normal(shared(kCentre), centre) +
-                             kNoise * normal(stream(kFeature, key), element(key, i))));
+      const std::int64_t place = label * options_.features + i;
+      batch.features.push_back(centres_.empty() ? centre(place)
+                                                : centres_[static_cast<std::size_t>(place)]);
     }
+    add_noise(key, std::span(batch.features).subspan(first));
     batch.labels.push_back(label);
   }
 
@@ -159,8 +177,8 @@ class SyntheticData : public SampleSource {
     const std::int64_t c = options_.channels;
     std::vector<float> centres(static_cast<std::size_t>(kPatches * kPatches * c));
     for (std::size_t i = 0; i < centres.size(); ++i) {
-      const auto place = static_cast<std::uint64_t>(label) * centres.size() + i;
-      centres[i] = static_cast<float>(normal(shared(kCentre), place));
+      centres[i] =
+          centre(label * static_cast<std::int64_t>(centres.size()) + static_cast<std::int64_t>(i));
     }
     std::vector<float> image(static_cast<std::size_t>(h * w * c));
     for (std::int64_t i = 0; i < h * w * c; ++i) {
@@ -169,9 +187,7 @@ class SyntheticData : public SampleSource {
       image[static_cast<std::size_t>(i)] =
           centres[static_cast<std::size_t>((y * kPatches + x) * c + i % c)];
     }
-    // Uniform in ±a has deviation a / √3.
-    add_uniform_noise(stream(kFeature, key), static_cast<std::uint64_t>(key.visit),
-                      kNoise * std::sqrt(3.0), image);
+    add_noise(key, image);
     return image;
   }
 
@@ -185,6 +201,7 @@ class SyntheticData : public SampleSource {
   std::int64_t classes_;
   std::int64_t per_sample_;
   TokenWindow window_;
+  std::vector<float> centres_;  // of points, by label; none: too many to keep
 };
 
 }  // namespace
