@@ -8,6 +8,7 @@ packages=(
   g++ cmake ninja-build mold ccache git                                 # the build
   libonnx-dev libprotobuf-dev protobuf-compiler                          # ONNX files
   zlib1g-dev                                                            # compressed problems of `weft solve`
+  libmimalloc-dev                                                       # faster searches
   libgtest-dev libgmock-dev libbenchmark-dev clang-format python3       # tests and benchmarks
   clang libclang-rt-14-dev                                              # tests with sanitizers
   python3-torch python3-numpy python3-torchvision python3-onnx          # what numbers are compared with

@@ -16,12 +16,15 @@
 #include "weft/graph/text.h"
 #include "weft/program/check.h"
 #include "weft/program/lower.h"
+#include "weft/program/memory.h"
 #include "weft/search/bound.h"
 #include "weft/search/search.h"
 #include "weft/simulate/simulate.h"
 
 namespace weft {
 namespace {
+
+constexpr int kRepeatsEvery = 3;
 
 struct Setting {
   std::string model;
@@ -64,6 +67,22 @@ void check_evaluation(const Graph& graph, const Plan& plan, const Program& train
   }
 }
 
+// What is noted once for all micro-batches is what each of them would give.
+void check_repeats(const Program& program, const Graph& graph, const OpTable& ops,
+                   const CostModel& cost) {
+  const Timeline quick = simulate(program, graph, ops, cost);
+  const Timeline whole = simulate(program, graph, ops, cost, {.repeat = false});
+  EXPECT_NEAR(quick.step_s, whole.step_s, 1e-9 * whole.step_s);
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    const StageProgram& stage = program.stages[s];
+    for (std::size_t p = 0; p < stage.mesh.devices.size(); ++p) {
+      const Coordinates at = coordinates(stage.mesh, static_cast<int>(p));
+      EXPECT_EQ(quick.peak_memory_bytes[stage.mesh.devices[p]],
+                memory_use(program, static_cast<int>(s), at, graph, ops).peak_bytes);
+    }
+  }
+}
+
 void check_all(const Setting& setting, unsigned seed, int samples) {
   const OpTable ops = builtin_ops();
   const Model model = load_model(setting.model, {.freeze = setting.freeze}, ops);
@@ -90,6 +109,9 @@ void check_all(const Setting& setting, unsigned seed, int samples) {
     const CostModel cost(task.cluster);
     const Timeline timeline = simulate(program, training, ops, cost);
     EXPECT_GE(timeline.step_s, bound);
+    if (i % kRepeatsEvery == 0) {
+      check_repeats(program, training, ops, cost);
+    }
     ++lowered;
   }
   EXPECT_GT(lowered, 0);

@@ -87,6 +87,33 @@ DeviceId device_at(const Mesh& mesh, const Coordinates& at) {
   return mesh.devices[position(mesh, at)];
 }
 
+// How a mesh splits a dim: along axes of these sizes, in these parts.
+std::vector<std::pair<int, Placement>> splits_of(const StageProgram& stage, const Slot& slot,
+                                                 int dim) {
+  std::vector<std::pair<int, Placement>> splits;
+  for (std::size_t a = 0; a < slot.placements.size(); ++a) {
+    if (slot.placements[a].kind == Placement::Kind::shard && slot.placements[a].dim == dim) {
+      splits.emplace_back(stage.mesh.axes[a].size, slot.placements[a]);
+    }
+  }
+  return splits;
+}
+
+// Both ends split all dims but the first alike: pieces are rows of what a device has, which lie one
+// behind the other.
+bool cuts_rows_only(const Program& program, const Edge& edge) {
+  const StageProgram& from = program.stages[edge.from_stage];
+  const StageProgram& to = program.stages[edge.to_stage];
+  const Slot& sent = from.slots[edge.from_slot];
+  const Slot& received = to.slots[edge.to_slot];
+  for (int dim = 1; dim < sent.type.rank(); ++dim) {
+    if (splits_of(from, sent, dim) != splits_of(to, received, dim)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 std::vector<LocalPiece> local_pieces(const Program& program, int edge_index, const Coordinates& at,
                                      std::int64_t samples, bool sending) {
   const Edge& edge = program.edges[edge_index];
@@ -201,6 +228,9 @@ std::int64_t transfer_workspace(const Program& program, const Instruction& instr
                                 const Coordinates& at, std::int64_t samples) {
   const bool sending = instruction.opcode == Opcode::send;
   const Edge& edge = program.edges[instruction.edge];
+  if (cuts_rows_only(program, edge)) {
+    return 0;
+  }
   const StageProgram& stage = program.stages[sending ? edge.from_stage : edge.to_stage];
   const TensorType type = slot_type(stage, sending ? edge.from_slot : edge.to_slot, at, samples);
   std::int64_t bytes = 0;

@@ -61,5 +61,52 @@ TEST(CollectiveWorkspace, IsTheSumOfTheBoxesThatAreNoRun) {
   EXPECT_GT(packing, 20);
 }
 
+// Of every piece by itself, whether its ends are split alike or not.
+TEST(TransferWorkspace, IsTheSumOfThePiecesThatAreNoRun) {
+  const std::vector<Placements> ways = {{shard(0), replicate()},
+                                        {shard(0), shard(1)},
+                                        {shard(1), shard(1)},
+                                        {shard(1), shard(0)},
+                                        {replicate(), shard(2)}};
+  int packing = 0;
+  int rows = 0;
+  for (const Placements& from : ways) {
+    for (const Placements& to : ways) {
+      Program program;
+      const TensorType type{.shape = {6, 7, 5}, .dtype = DType::f32};
+      for (const Placements* placements : {&from, &to}) {
+        StageProgram stage;
+        const int first = placements == &from ? 0 : 6;
+        for (int d = 0; d < 6; ++d) {
+          stage.mesh.devices.push_back(first + d);
+        }
+        stage.mesh.axes = {{"dp", 3}, {"tp", 2}};
+        stage.slots = {{.name = "x", .type = type, .placements = *placements}};
+        program.stages.push_back(stage);
+      }
+      program.edges = {{.from_stage = 0, .to_stage = 1, .from_slot = 0, .to_slot = 0}};
+      program.micro_batches = {1};
+      for (int p = 0; p < 6; ++p) {
+        const Coordinates at = coordinates(program.stages[0].mesh, p);
+        for (const bool sends : {true, false}) {
+          Instruction instruction{.opcode = sends ? Opcode::send : Opcode::recv};
+          instruction.edge = 0;
+          const TensorType local = slot_type(program.stages[sends ? 0 : 1], 0, at, 1);
+          std::int64_t expected = 0;
+          for (const LocalPiece& piece :
+               sends ? pieces_to_send(program, 0, at, 1) : pieces_to_receive(program, 0, at, 1)) {
+            const TensorType part{.shape = region_shape(piece.box), .dtype = type.dtype};
+            expected += is_one_run(local.shape, piece.box) ? 0 : part.bytes();
+          }
+          EXPECT_EQ(transfer_workspace(program, instruction, at, 1), expected);
+          (expected > 0 ? packing : rows) += 1;
+        }
+      }
+    }
+  }
+  EXPECT_GT(packing, 50);
+  EXPECT_GT(rows, 50);
+}
+
 }  // namespace
 }  // namespace weft

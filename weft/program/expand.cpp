@@ -157,39 +157,59 @@ InstructionIndex::InstructionIndex(const StageProgram& stage) {
   }
 }
 
-std::vector<IssuedInstruction> expand(const StageProgram& stage) {
+std::vector<IssuedRun> issue_order(const StageProgram& stage) {
   const std::vector<Entry> entries = plain_order(stage);
   const std::vector<Moved> moved = moved_instructions(stage, entries);
-  std::vector<char> is_moved(entries.empty() ? 0 : entries.back().last + 1, 0);
+  std::vector<std::int64_t> left;  // places that are issued elsewhere
   for (const Moved& m : moved) {
-    is_moved[m.place] = 1;
+    left.push_back(m.place);
   }
-  std::vector<IssuedInstruction> order(is_moved.size());
-  auto out = order.begin();
-  const auto issue = [&](std::size_t e, std::int64_t place) {
-    const ScheduleEntry& entry = stage.schedule[e];
-    const int segment = entries[e].segment;
-    *out++ = {.instruction = &stage.segments[segment].instructions[place - entries[e].first],
-              .phase = entry.phase,
-              .micro_batch = entry.micro_batch,
-              .segment = segment};
+  std::ranges::sort(left);
+  std::vector<IssuedRun> runs;
+  const auto issue = [&](std::size_t e, std::int64_t from, std::int64_t to) {
+    runs.push_back({.segment = entries[e].segment,
+                    .first = static_cast<int>(from - entries[e].first),
+                    .end = static_cast<int>(to - entries[e].first),
+                    .micro_batch = stage.schedule[e].micro_batch});
   };
   auto next = moved.begin();
   const auto issue_moved = [&](std::int64_t before) {
     for (; next != moved.end() && next->key < before; ++next) {
       const auto behind = std::ranges::upper_bound(entries, next->place, {}, &Entry::first);
-      issue(static_cast<std::size_t>(behind - entries.begin()) - 1, next->place);
+      issue(static_cast<std::size_t>(behind - entries.begin()) - 1, next->place, next->place + 1);
     }
   };
+  auto gone = left.begin();
   for (std::size_t e = 0; e < entries.size(); ++e) {
-    for (std::int64_t place = entries[e].first; place <= entries[e].last; ++place) {
+    for (std::int64_t place = entries[e].first; place <= entries[e].last;) {
       issue_moved(2 * place);
-      if (is_moved[place] == 0) {
-        issue(e, place);
+      if (gone != left.end() && *gone == place) {
+        ++gone;
+        ++place;
+        continue;
       }
+      std::int64_t end = entries[e].last + 1;
+      end = gone != left.end() ? std::min(end, *gone) : end;
+      end = next != moved.end() ? std::min(end, next->key / 2 + 1) : end;
+      issue(e, place, end);
+      place = end;
     }
   }
   issue_moved(std::numeric_limits<std::int64_t>::max());
+  return runs;
+}
+
+std::vector<IssuedInstruction> expand(const StageProgram& stage) {
+  std::vector<IssuedInstruction> order;
+  for (const IssuedRun& run : issue_order(stage)) {
+    const Segment& segment = stage.segments[run.segment];
+    for (int i = run.first; i < run.end; ++i) {
+      order.push_back({.instruction = &segment.instructions[i],
+                       .phase = segment.phase,
+                       .micro_batch = run.micro_batch,
+                       .segment = run.segment});
+    }
+  }
   return order;
 }
 

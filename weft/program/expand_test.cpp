@@ -14,7 +14,7 @@ Instruction make(Opcode opcode, std::vector<SlotId> reads, std::vector<SlotId> w
   return i;
 }
 
-std::vector<std::pair<Opcode, int>> issue_order(const StageProgram& stage) {
+std::vector<std::pair<Opcode, int>> opcodes_of(const StageProgram& stage) {
   std::vector<std::pair<Opcode, int>> result;
   for (const IssuedInstruction& i : expand(stage)) {
     result.emplace_back(i.instruction->opcode, i.micro_batch);
@@ -32,7 +32,7 @@ TEST(Expand, FollowsTheSchedule) {
                     {.phase = Phase::backward, .instructions = {make(compute, {0}, {1})}}};
   stage.schedule = {
       {Phase::forward, 0}, {Phase::forward, 1}, {Phase::backward, 0}, {Phase::backward, 1}};
-  EXPECT_EQ(issue_order(stage), (Order{{input, 0}, {input, 1}, {compute, 0}, {compute, 1}}));
+  EXPECT_EQ(opcodes_of(stage), (Order{{input, 0}, {input, 1}, {compute, 0}, {compute, 1}}));
 }
 
 TEST(Expand, AMovedCollectiveStartsBehindTheLastWriterOfWhatItReads) {
@@ -45,7 +45,7 @@ TEST(Expand, AMovedCollectiveStartsBehindTheLastWriterOfWhatItReads) {
                     {.phase = Phase::sync, .instructions = {make(collective, {1}, {2}, true)}}};
   stage.schedule = {{Phase::backward, 0}, {Phase::backward, 1}, {Phase::sync, -1}};
   EXPECT_EQ(
-      issue_order(stage),
+      opcodes_of(stage),
       (Order{{accumulate, 0}, {compute, 0}, {accumulate, 1}, {collective, -1}, {compute, 1}}));
 }
 
@@ -56,7 +56,7 @@ TEST(Expand, AMovedReceiveStartsOneEntryAheadAndAMovedFreeEndsOneEntryLater) {
                      .instructions = {make(recv, {}, {0}, true), make(compute, {0}, {1}),
                                       make(free, {1}, {}, true)}}};
   stage.schedule = {{Phase::forward, 0}, {Phase::forward, 1}};
-  EXPECT_EQ(issue_order(stage),
+  EXPECT_EQ(opcodes_of(stage),
             (Order{{recv, 1}, {recv, 0}, {compute, 0}, {compute, 1}, {free, 1}, {free, 0}}));
 }
 

@@ -17,6 +17,7 @@
 #include <limits>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "weft/base/error.h"
 
@@ -35,7 +36,9 @@ class Play {
         free_(meshes_, 0),
         held_(meshes_, 0),
         chunks_(meshes_, 0),
-        ready_(meshes_) {
+        ready_(meshes_),
+        changed_(meshes_, 1),
+        choices_(meshes_) {
     for (const int mesh : p_.mesh_of) {
       chunk_.push_back(chunks_[mesh]++);
     }
@@ -49,7 +52,10 @@ class Play {
     for (int left = phases * stages_ * p_.micro_batches; left > 0; --left) {
       Choice best;
       for (int mesh = 0; mesh < meshes_; ++mesh) {
-        best = std::min(best, choose(mesh));
+        if (std::exchange(changed_[mesh], 0) != 0) {
+          choices_[mesh] = choose(mesh);
+        }
+        best = std::min(best, choices_[mesh]);
       }
       WEFT_CHECK(best.at != kNever);
       take(best);
@@ -86,6 +92,7 @@ class Play {
     task.first = phase == 'F' ? -stage : micro_batch;
     task.second = phase == 'F' ? micro_batch : -stage;
     ready_[p_.mesh_of[stage]].insert(task);
+    changed_[p_.mesh_of[stage]] = 1;
   }
 
   /// The first task by rank among those that can begin earliest.
@@ -99,13 +106,17 @@ class Play {
         best.at = at;
         best.task = task;
       }
+      if (best.at == free_[mesh]) {
+        break;  // none begins earlier
+      }
     }
     return best;
   }
 
-  void take(const Choice& choice) {
+  void take(const Choice choice) {
     const Task task = choice.task;
     ready_[choice.mesh].erase(task);
+    changed_[choice.mesh] = 1;
     const int end = choice.at + (task.phase == 'B' && !p_.weights ? 2 : 1);
     free_[choice.mesh] = end;
     orders_[choice.mesh].push_back(
@@ -136,6 +147,8 @@ class Play {
   std::vector<int> held_;    // by mesh: pairs for which there is room
   std::vector<int> chunks_;  // by mesh
   std::vector<std::set<Task>> ready_;
+  std::vector<char> changed_;  // by mesh: what it may choose from, or when it is free
+  std::vector<Choice> choices_;
 };
 
 }  // namespace

@@ -2,10 +2,17 @@
 // (slot, micro-batch) for what lives for a micro-batch, slot otherwise. A kernel's workspace counts
 // while it runs, a collective's from its start to its wait, a transfer's buffers from its start to
 // the wait (recv) or the free (send).
+//
+// A run of instructions changes as much for one micro-batch as for another of the same size, if
+// what it finds is the same: the bytes that each storage holds before it. The second time that a
+// run comes (the first sums of a step are special) it is noted what it finds and leaves, how much
+// more is in use behind it and the most in between. From then on that is looked up.
 
 #include "weft/program/memory.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "weft/base/error.h"
@@ -17,11 +24,10 @@ namespace {
 
 class MemoryWalk {
  public:
-  MemoryWalk(const Program& program, const IssueOrder& order, Coordinates at, const Graph& graph,
+  MemoryWalk(const Program& program, int stage, Coordinates at, const Graph& graph,
              const OpTable& ops)
       : program_(program),
-        stage_(program.stages[order.stage]),
-        issued_(order.issued),
+        stage_(program.stages[stage]),
         index_(stage_),
         at_(std::move(at)),
         graph_(graph),
@@ -41,22 +47,19 @@ class MemoryWalk {
       }
       sizes_of_.push_back(static_cast<int>(known - sizes_.begin()));
     }
-    live_.assign(stage_.slots.size() * (count + 1), 0);
-    under_way_.assign(live_.size(), 0);
-  }
-
-  MemoryUse run() {
-    MemoryUse use;
+    held_.assign(2 * stage_.slots.size() * (count + 1), 0);
     for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
       if (stage_.slots[slot].lifetime == Lifetime::persistent && stage_.slots[slot].view_of < 0) {
         now_ += bytes(static_cast<SlotId>(slot), -1);
       }
     }
-    use.persistent_bytes = now_;
-    use.peak_bytes = now_;
-    use.after_bytes.reserve(issued_.size());
-    for (std::size_t i = 0; i < issued_.size(); ++i) {
-      const std::int64_t most = issue(issued_[i]);
+  }
+
+  MemoryUse run(const std::vector<IssuedInstruction>& issued) {
+    MemoryUse use{.persistent_bytes = now_, .peak_bytes = now_, .after_bytes = {}};
+    use.after_bytes.reserve(issued.size());
+    for (std::size_t i = 0; i < issued.size(); ++i) {
+      const std::int64_t most = issue(issued[i]);
       if (most > use.peak_bytes) {
         use.peak_bytes = most;
         use.peak_at = static_cast<int>(i);
@@ -66,6 +69,14 @@ class MemoryWalk {
     return use;
   }
 
+  std::int64_t peak(const std::vector<IssuedRun>& order) {
+    std::int64_t peak = now_;
+    for (const IssuedRun& run : order) {
+      peak = std::max(peak, issue(run));
+    }
+    return peak;
+  }
+
  private:
   static constexpr std::int64_t kUnknown = -1;
 
@@ -73,6 +84,21 @@ class MemoryWalk {
     std::int64_t samples = 0;
     std::vector<std::int64_t> bytes;        // by slot
     std::vector<std::int64_t> extra_bytes;  // by instruction: workspaces, buffers of transfers
+  };
+
+  // What a run finds and leaves in a place of `held_`; `place` counts from the micro-batch's own
+  // places, or from the first of all if it lives longer.
+  struct Change {
+    std::size_t place = 0;
+    bool own = false;
+    std::int64_t before = 0;
+    std::int64_t after = 0;
+  };
+  struct KnownRun {
+    int times = 0;
+    std::int64_t more_bytes = 0;  // in use behind it
+    std::int64_t most_bytes = 0;  // in use while it runs, besides what was before
+    std::vector<Change> changes = {};
   };
 
   Sizes& sizes(int micro_batch) { return sizes_[sizes_of_[micro_batch + 1]]; }
@@ -85,18 +111,30 @@ class MemoryWalk {
     return known.bytes[slot];
   }
 
-  // What lives for the step may be waited for by a micro-batch.
-  [[nodiscard]] std::size_t place_of(SlotId slot, Lifetime lifetime, int micro_batch) const {
+  // Every slot has two places for what lives longer than a micro-batch, and two for each of these:
+  // bytes of its storage, and of buffers. What lives for the step may be waited for by a
+  // micro-batch.
+  [[nodiscard]] std::size_t first_place(int micro_batch) const {
+    return 2 * stage_.slots.size() * static_cast<std::size_t>(micro_batch + 1);
+  }
+  std::int64_t& held(SlotId slot, Lifetime lifetime, int micro_batch, int which) {
     const bool each = lifetime == Lifetime::micro_batch;
-    return static_cast<std::size_t>(each ? micro_batch + 1 : 0) * stage_.slots.size() + slot;
+    const std::size_t place = first_place(each ? micro_batch : -1) + 2 * slot + which;
+    if (noting_ != nullptr) {
+      const bool own = each && micro_batch >= 0;
+      noting_->push_back({.place = place - (own ? first_place(micro_batch) : 0),
+                          .own = own,
+                          .before = held_[place]});
+    }
+    return held_[place];
   }
 
   std::int64_t& live(SlotId slot, int micro_batch) {
-    return live_[place_of(slot, stage_.slots[slot].lifetime, micro_batch)];
+    return held(slot, stage_.slots[slot].lifetime, micro_batch, 0);
   }
 
   std::int64_t& under_way(SlotId slot, int micro_batch) {
-    return under_way_[place_of(slot, stage_.slots[storage_[slot]].lifetime, micro_batch)];
+    return held(slot, stage_.slots[storage_[slot]].lifetime, micro_batch, 1);
   }
 
   void take(SlotId slot, int micro_batch) {
@@ -154,6 +192,59 @@ class MemoryWalk {
     now_ -= std::exchange(under_way(slot, micro_batch), 0);
   }
 
+  /// The most in use while it runs.
+  std::int64_t issue(const IssuedRun& run) {
+    KnownRun& known = known_[{run.segment, run.first, run.end, sizes_of_[run.micro_batch + 1]}];
+    const bool repeats = run.micro_batch >= 0;
+    if (repeats && known.times >= 2 && finds_the_same(known, run.micro_batch)) {
+      const std::int64_t most = now_ + known.most_bytes;
+      for (const Change& change : known.changes) {
+        held_[change.place + (change.own ? first_place(run.micro_batch) : 0)] = change.after;
+      }
+      now_ += known.more_bytes;
+      return most;
+    }
+    const std::int64_t before = now_;
+    std::vector<Change> changes;
+    noting_ = repeats && ++known.times == 2 ? &changes : nullptr;
+    std::int64_t most = now_;
+    const Segment& segment = stage_.segments[run.segment];
+    for (int i = run.first; i < run.end; ++i) {
+      most = std::max(most, issue({.instruction = &segment.instructions[i],
+                                   .phase = segment.phase,
+                                   .micro_batch = run.micro_batch,
+                                   .segment = run.segment}));
+    }
+    if (std::exchange(noting_, nullptr) != nullptr) {
+      known.more_bytes = now_ - before;
+      known.most_bytes = most - before;
+      known.changes = first_of_each(std::move(changes), run.micro_batch);
+    }
+    return most;
+  }
+
+  [[nodiscard]] bool finds_the_same(const KnownRun& known, int micro_batch) const {
+    const std::size_t own = first_place(micro_batch);
+    return std::ranges::all_of(known.changes, [&](const Change& change) {
+      return held_[change.place + (change.own ? own : 0)] == change.before;
+    });
+  }
+
+  // Each place once: as it was found first, and as it was left.
+  [[nodiscard]] std::vector<Change> first_of_each(std::vector<Change> changes,
+                                                  int micro_batch) const {
+    const auto place = [](const Change& change) { return std::pair(change.own, change.place); };
+    std::ranges::stable_sort(changes, {}, place);
+    changes.erase(
+        std::unique(changes.begin(), changes.end(),
+                    [&](const Change& a, const Change& b) { return place(a) == place(b); }),
+        changes.end());
+    for (Change& change : changes) {
+      change.after = held_[change.place + (change.own ? first_place(micro_batch) : 0)];
+    }
+    return changes;
+  }
+
   /// The most in use while the instruction runs (or starts).
   std::int64_t issue(const IssuedInstruction& issued) {
     const Instruction& i = *issued.instruction;
@@ -195,30 +286,29 @@ class MemoryWalk {
 
   const Program& program_;
   const StageProgram& stage_;
-  const std::vector<IssuedInstruction>& issued_;
   InstructionIndex index_;
   Coordinates at_;
   const Graph& graph_;
   const OpTable& ops_;
   std::int64_t now_ = 0;
-  std::vector<SlotId> storage_;          // by slot
-  std::vector<Sizes> sizes_;             // those that differ
-  std::vector<int> sizes_of_;            // by micro-batch, the whole step first: into sizes_
-  std::vector<std::int64_t> live_;       // by micro-batch and slot
-  std::vector<std::int64_t> under_way_;  // same: bytes of buffers
+  std::vector<SlotId> storage_;     // by slot
+  std::vector<Sizes> sizes_;        // those that differ
+  std::vector<int> sizes_of_;       // by micro-batch, the whole step first: into sizes_
+  std::vector<std::int64_t> held_;  // bytes, by place
+  std::vector<Change>* noting_ = nullptr;
+  std::map<std::tuple<int, int, int, int>, KnownRun> known_;  // by segment, first, end and size
 };
 
 }  // namespace
 
-MemoryUse memory_use(const Program& program, const IssueOrder& order, const Coordinates& at,
-                     const Graph& graph, const OpTable& ops) {
-  return MemoryWalk(program, order, at, graph, ops).run();
-}
-
 MemoryUse memory_use(const Program& program, int stage, const Coordinates& at, const Graph& graph,
                      const OpTable& ops) {
-  const IssueOrder order{.stage = stage, .issued = expand(program.stages[stage])};
-  return memory_use(program, order, at, graph, ops);
+  return MemoryWalk(program, stage, at, graph, ops).run(expand(program.stages[stage]));
+}
+
+std::int64_t peak_bytes(const Program& program, int stage, const std::vector<IssuedRun>& order,
+                        const Coordinates& at, const Graph& graph, const OpTable& ops) {
+  return MemoryWalk(program, stage, at, graph, ops).peak(order);
 }
 
 }  // namespace weft

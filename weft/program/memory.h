@@ -23,16 +23,13 @@ struct MemoryUse {
   int peak_at = -1;  // place in `expand(stage)`
 };
 
-/// What `expand` gives for a stage.
-struct IssueOrder {
-  int stage = 0;
-  std::vector<IssuedInstruction> issued;
-};
-
-/// Who knows the order already need not wait for it again.
-[[nodiscard]] MemoryUse memory_use(const Program& program, const IssueOrder& order,
-                                   const Coordinates& at, const Graph& graph, const OpTable& ops);
 [[nodiscard]] MemoryUse memory_use(const Program& program, int stage, const Coordinates& at,
                                    const Graph& graph, const OpTable& ops);
+
+/// Its peak alone, of a stage whose `issue_order` is known. What is the same for all micro-batches
+/// is walked through once.
+[[nodiscard]] std::int64_t peak_bytes(const Program& program, int stage,
+                                      const std::vector<IssuedRun>& order, const Coordinates& at,
+                                      const Graph& graph, const OpTable& ops);
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "weft/base/error.h"
 #include "weft/program/check.h"
@@ -38,6 +39,36 @@ double memory_share(const Candidate& candidate) {
                                 static_cast<double>(std::max<std::int64_t>(budget[d], 1)));
   }
   return share;
+}
+
+Candidate candidate_of(const Plan& plan, std::vector<std::int64_t> peak_memory_bytes) {
+  Candidate candidate;
+  candidate.name = "plan";
+  candidate.plan = plan;
+  if (plan.origin.starts_with(kRecipeOrigin)) {
+    candidate.recipe = plan.origin.substr(kRecipeOrigin.size());
+    candidate.name = recipe_name(parse_recipe(candidate.recipe));
+  }
+  if (plan.origin.starts_with(kSearchOrigin)) {
+    candidate.recipe = plan.origin.substr(kSearchOrigin.size());
+    candidate.name = "weft";
+  }
+  candidate.step_s = std::numeric_limits<double>::infinity();
+  candidate.peak_memory_bytes = std::move(peak_memory_bytes);
+  const std::vector<std::int64_t>& budget = plan.memory_budget_bytes;
+  candidate.fits = std::equal(budget.begin(), budget.end(), candidate.peak_memory_bytes.begin(),
+                              candidate.peak_memory_bytes.end(),
+                              [](std::int64_t most, std::int64_t peak) { return peak <= most; });
+  return candidate;
+}
+
+Candidate simulated(const Plan& plan, const Program& program, const Graph& training,
+                    const OpTable& ops, const CostModel& cost) {
+  Timeline timeline = simulate(program, training, ops, cost);
+  Candidate candidate = candidate_of(plan, std::move(timeline.peak_memory_bytes));
+  candidate.step_s = timeline.step_s;
+  candidate.stage_share = stage_shares(plan, timeline);
+  return candidate;
 }
 
 }  // namespace
@@ -86,33 +117,28 @@ double judging_work(const Graph& training, std::size_t micro_batches) {
 
 Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTable& ops,
                              const CostModel& cost) {
-  const Program program = lower(training, plan, ops);
-  const Timeline timeline = simulate(program, training, ops, cost);
-  Candidate candidate;
-  candidate.name = "plan";
-  candidate.plan = plan;
-  if (plan.origin.starts_with(kRecipeOrigin)) {
-    candidate.recipe = plan.origin.substr(kRecipeOrigin.size());
-    candidate.name = recipe_name(parse_recipe(candidate.recipe));
-  }
-  if (plan.origin.starts_with(kSearchOrigin)) {
-    candidate.recipe = plan.origin.substr(kSearchOrigin.size());
-    candidate.name = "weft";
-  }
-  candidate.step_s = timeline.step_s;
-  candidate.peak_memory_bytes = timeline.peak_memory_bytes;
-  candidate.stage_share = stage_shares(plan, timeline);
-  const std::vector<std::int64_t>& budget = plan.memory_budget_bytes;
-  candidate.fits = std::equal(budget.begin(), budget.end(), candidate.peak_memory_bytes.begin(),
-                              candidate.peak_memory_bytes.end(),
-                              [](std::int64_t most, std::int64_t peak) { return peak <= most; });
-  return candidate;
+  return simulated(plan, lower(training, plan, ops), training, ops, cost);
 }
 
 std::optional<Candidate> evaluate_if_it_ends(const Plan& plan, const Graph& training,
                                              const OpTable& ops, const CostModel& cost) {
   try {
     return evaluate_unchecked(plan, training, ops, cost);
+  } catch (const Deadlock&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Candidate> evaluate_if_it_fits(const Plan& plan, const Graph& training,
+                                             const OpTable& ops, const CostModel& cost) {
+  const Program program = lower(training, plan, ops);
+  Candidate candidate =
+      candidate_of(plan, peak_memory_bytes(program, training, ops, cost.cluster()));
+  if (!candidate.fits) {
+    return candidate;
+  }
+  try {
+    return simulated(plan, program, training, ops, cost);
   } catch (const Deadlock&) {
     return std::nullopt;
   }

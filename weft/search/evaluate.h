@@ -29,6 +29,11 @@ void check_program(const Plan& plan, const Graph& training, const OpTable& ops);
                                                            const OpTable& ops,
                                                            const CostModel& cost);
 
+/// The same; a plan that does not fit is not simulated, its `step_s` is infinite.
+[[nodiscard]] std::optional<Candidate> evaluate_if_it_fits(const Plan& plan, const Graph& training,
+                                                           const OpTable& ops,
+                                                           const CostModel& cost);
+
 /// What evaluating a plan takes, in nodes that are simulated: a search has a limit of it.
 [[nodiscard]] double judging_work(const Graph& training, std::size_t micro_batches);
 

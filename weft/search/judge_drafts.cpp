@@ -7,10 +7,10 @@
 //   2. of pipelines that would be the best if they took no longer than the bound of all orders
 //      says, orders of micro-batches other than 1F1B: with gradients of weights apart, and as many
 //      micro-batches in flight as memory allows (solver/pipeline_order.h). They are simulated where
-//      their estimate is better.
+//      their estimate is better; how much of that is true, the first one shows.
 //   3. how well the operands of gradients that do not follow hide, the tables only guess: where
 //      such plans are near the best, the simulator also sees the same configuration with all
-//      following.
+//      following, until that was clearly slower twice running.
 
 #include "weft/search/judge_drafts.h"
 
@@ -23,17 +23,22 @@ namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kMargin = 0.10;     // estimates are wrong by so much at most,
-constexpr double kWideMargin = 0.2;  // or where nothing alike was simulated and work is small
+constexpr double kMargin = 0.10;       // estimates are wrong by so much at most,
+constexpr double kSurelyWrong = 0.04;  // or where the same meshes were simulated
+constexpr double kWideMargin = 0.2;    // or where nothing alike was simulated and work is small
 constexpr double kEnoughWork = 1e7;
 constexpr double kLittleWork = 1.5e6;
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
 constexpr double kWorthwhile = 0.003;
-constexpr double kBinds = 0.9;    // a stage that uses so much of what it is given would use more
-constexpr double kRoomy = 0.97;   // a stage that uses less of its budget may be given more
-constexpr double kSpare = 0.002;  // of the budget: stays free
+constexpr double kOtherRoom = 0.02;  // of a step: what other amounts of memory may save
+constexpr int kFollowingTries = 2;
+constexpr double kFarBehind = 0.01;  // of a step
+constexpr double kSurprise = 2;      // times as much as expected: what another order may save
+constexpr double kBinds = 0.9;       // a stage that uses so much of what it is given would use more
+constexpr double kRoomy = 0.97;      // a stage that uses less of its budget may be given more
+constexpr double kSpare = 0.002;     // of the budget: stays free
 
 // The largest peak of the devices of a mesh.
 double used_bytes(const PipelineMesh& mesh, const Candidate& candidate) {
@@ -114,8 +119,15 @@ void DraftJudge::run(std::vector<Draft>& drafts, const JudgeEffort& effort) {
   }
 }
 
-void DraftJudge::judge(Draft& draft) {
+// Orders are looked for if it takes less than `order_below_s`.
+void DraftJudge::judge(Draft& draft, double order_below_s) {
   const Configuration& c = draft.configuration;
+  const double likely_s = draft.step_s * wrong_by(c);
+  if (may_order() && draft.order_gain_s > 0 && wrong_by_.contains(meshes_name(c)) &&
+      likely_s * (1 - kSurelyWrong) > best_s_) {
+    try_orders(draft, likely_s);  // without one it is not the best
+    return;
+  }
   for (int turn = 0; turn < kCorrections; ++turn) {
     if (draft.step_s == kNever || (turn > 0 && hoped_seconds(draft) * (1 - kMargin) > best_s_)) {
       return;
@@ -131,13 +143,16 @@ void DraftJudge::judge(Draft& draft) {
     note_("{}: simulated {:.4g} s (about {:.4g}), {}", configuration_name(c), candidate.step_s,
           draft.step_s, candidate.fits ? "fits" : "does not fit");
     note_stages(draft, candidate);
-    const bool again = correct(draft, candidate);
+    const double least_s =
+        candidate.step_s - (may_order() ? how_.drafting.most_order_gain(draft) : 0);
+    const bool hopeless = !candidate.fits && least_s * (1 - kOtherRoom) > best_s_;
+    const bool again = !hopeless && correct(draft, candidate);
     const bool leads = candidate.fits && candidate.step_s < best_s_;
     best_s_ = leads ? candidate.step_s : best_s_;
     const double step_s = candidate.step_s;
     result_.candidates.push_back(std::move(candidate));
-    if (result_.candidates.back().fits && !again && may_order() &&
-        step_s - how_.drafting.most_order_gain(draft) < best_s_ * (1 - kWorthwhile)) {
+    if (result_.candidates.back().fits && !again && may_order() && step_s < order_below_s &&
+        least_s < best_s_ * (1 - kWorthwhile)) {
       try_orders(draft, step_s);
     }
     if (!again) {
@@ -154,7 +169,7 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
                std::ranges::any_of(candidate.plan.stages,
                                    [](const StagePlan& s) { return !s.gradients.empty(); });
       });
-  if (!near) {
+  if (!near || following_lost_ >= kFollowingTries) {
     return;
   }
   const Configuration& c = draft.configuration;
@@ -167,11 +182,19 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
   following.questions.assign(c.stages(), {.bytes = how_.budget_bytes / c.chunks});
   how_.drafting.cut(following);
   how_.drafting.improve(following);
-  // It is measured against its like before that got an order of its own.
+  // It is measured against its like before that got an order of its own: that would be worth as
+  // much here.
   const double best_s = best_s_;
   const Candidate& like = result_.candidates[first];
   best_s_ = like.fits ? like.step_s : best_s_;
-  judge(following);
+  const std::size_t behind = result_.candidates.size();
+  judge(following, best_s_);
+  const bool lost =
+      std::all_of(result_.candidates.begin() + static_cast<std::ptrdiff_t>(behind),
+                  result_.candidates.end(), [&](const Candidate& candidate) {
+                    return candidate.step_s * (1 - kFarBehind) > result_.candidates[first].step_s;
+                  });
+  following_lost_ = lost ? following_lost_ + 1 : 0;
   best_s_ = std::min(best_s_, best_s);
 }
 
@@ -181,17 +204,21 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
 void DraftJudge::try_orders(const Draft& draft, double step_s) {
   const PipelineTimes usual = how_.drafting.pipeline_times(draft, false, false);
   const double usual_s = pipeline_seconds(usual, one_f_one_b_order(usual));
+  double true_share = 1;  // of what orders are estimated to save
   for (const OrderKind kind :
        {OrderKind{.apart = true, .wide = true}, OrderKind{.apart = true, .wide = false},
         OrderKind{.apart = false, .wide = true}}) {
     const auto worthwhile = [&](const OrderedDraft& next) {
-      return step_s - (usual_s - next.answer.seconds) < best_s_ * (1 - kWorthwhile);
+      return step_s - true_share * (usual_s - next.answer.seconds) < best_s_ * (1 - kWorthwhile);
     };
     OrderedDraft next = order(draft, kind, usual_s);
     for (int turn = 0; turn < kOrderTurns && worthwhile(next); ++turn) {
       add_work(draft.configuration);
-      const Candidate* tried = try_order(next.draft, next.answer.order);
-      if (tried == nullptr || tried->fits) {
+      const std::optional<Candidate> tried = try_order(next.draft, next.answer.order);
+      if (!tried || tried->fits) {
+        const double saved_s = tried ? step_s - tried->step_s : 0;
+        const double share = kSurprise * saved_s / (usual_s - next.answer.seconds);
+        true_share = tried ? std::clamp(share, 0.0, true_share) : true_share;
         break;
       }
       OrderedDraft narrower = order(with_less_room(next.draft, *tried), kind, usual_s);
@@ -226,19 +253,21 @@ Draft DraftJudge::with_less_room(Draft draft, const Candidate& candidate) const 
   return draft;
 }
 
-// nullptr: that order does not end.
-const Candidate* DraftJudge::try_order(const Draft& draft, const PipelineOrder& order) {
-  std::optional<Candidate> candidate = evaluate_if_it_ends(
+// Nothing: that order does not end.
+std::optional<Candidate> DraftJudge::try_order(const Draft& draft, const PipelineOrder& order) {
+  std::optional<Candidate> candidate = evaluate_if_it_fits(
       how_.drafting.plan(draft, order), how_.model.training, how_.model.ops, how_.model.cost);
+  const std::string name = configuration_name(draft.configuration);
   if (!candidate) {
-    note_("{}: its stages would wait for each other", configuration_name(draft.configuration));
-    return nullptr;
+    note_("{}: its stages would wait for each other", name);
+  } else if (!candidate->fits) {
+    note_("{}: with this order it does not fit", name);
+  } else {
+    note_("{}: simulated {:.4g} s, fits", name, candidate->step_s);
+    best_s_ = std::min(best_s_, candidate->step_s);
+    result_.candidates.push_back(*candidate);
   }
-  note_("{}: simulated {:.4g} s, {}", configuration_name(draft.configuration), candidate->step_s,
-        candidate->fits ? "fits" : "does not fit");
-  best_s_ = candidate->fits ? std::min(best_s_, candidate->step_s) : best_s_;
-  result_.candidates.push_back(std::move(*candidate));
-  return &result_.candidates.back();
+  return candidate;
 }
 
 void DraftJudge::note_stages(const Draft& draft, const Candidate& candidate) const {

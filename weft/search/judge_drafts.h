@@ -55,12 +55,12 @@ class DraftJudge {
 
   [[nodiscard]] double wrong_by(Configuration c) const;
   [[nodiscard]] double least_seconds(const Draft& draft) const;
-  void judge(Draft& draft);
+  void judge(Draft& draft, double order_below_s = std::numeric_limits<double>::infinity());
   void judge_following(const Draft& draft, std::size_t first);
   void try_orders(const Draft& draft, double step_s);
   [[nodiscard]] OrderedDraft order(Draft draft, const OrderKind& kind, double usual_s) const;
   [[nodiscard]] Draft with_less_room(Draft draft, const Candidate& candidate) const;
-  const Candidate* try_order(const Draft& draft, const PipelineOrder& order);
+  std::optional<Candidate> try_order(const Draft& draft, const PipelineOrder& order);
   void note_stages(const Draft& draft, const Candidate& candidate) const;
   bool correct(Draft& draft, const Candidate& candidate) const;
   void add_work(const Configuration& c);
@@ -69,6 +69,7 @@ class DraftJudge {
   SearchNotes note_;
   PlanSearchResult& result_;
   double work_ = 0;
+  int following_lost_ = 0;  // how often running gradients that follow were clearly slower
   double best_s_ = std::numeric_limits<double>::infinity();
   std::map<std::string, double> wrong_by_;  // by name of the meshes
 };

@@ -19,9 +19,10 @@
 // are free of each other. A stage that has room for c bytes minimises sum t with sum M + working
 // <= c, working = the most that one layer needs while it runs:
 //
-//   an estimate for cuts: at a price p every class takes the way with the least t + p M; the sums
-//   over layers are kept for a row of prices, and what lies between two of them is interpolated.
-//   The answer for a cut: the exact best mix of all ways (solver/way_chain.h).
+//   an estimate for cuts: at a price p every class takes the way with the least t + p M; these are
+//   kept for a row of prices, and what lies between two of them is interpolated. Layers count by
+//   class, so that many take no longer than few.
+//   The answer for a cut: the best mix of all ways (solver/way_chain.h), to a ten-thousandth.
 
 namespace weft {
 namespace {
@@ -37,7 +38,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Of the unit price.
 constexpr std::array kMenuPrices = {0.03, 0.1, 0.3, 1.0, 3.0, 10.0};
 constexpr std::array kMenuInFlight = {1.0, 4.0, 16.0};
-constexpr int kPrices = 25;  // 0, and from 1e-3 to 1e3
+constexpr double kClose = 1e-4;  // share of a stage's time: as near as estimates are worth
+constexpr int kPrices = 25;      // 0, and from 1e-3 to 1e3
 
 double price_share(int number) {
   return number == 0 ? 0 : std::pow(10.0, -3.0 + 6.0 * (number - 1) / (kPrices - 2));
@@ -125,6 +127,7 @@ StageTable::StageTable(BlockModel& model, BlockPlace place, int micro_batches)
       make_block(c, lent);
     }
   }
+  count_layers();
   layers_of_.assign(model_.chain.classes.size(), 0);
   for (const int c : model_.chain.class_of) {
     ++layers_of_[c];
@@ -374,78 +377,69 @@ void StageTable::find_menus() {
   }
 }
 
-const StageTable::Sums& StageTable::sums(const SumsKey& key) {
-  const auto [it, fresh] = sums_.try_emplace(key);
-  Sums& sums = it->second;
+// The way of every class that is best at each price.
+const StageTable::PricedWays& StageTable::priced_ways(const PricedKey& key) {
+  const auto [it, fresh] = priced_.try_emplace(key);
+  PricedWays& priced = it->second;
   if (!fresh) {
-    return sums;
+    return priced;
   }
-  const std::size_t layers = model_.chain.layers.size();
   for (int i = 0; i < kPrices; ++i) {
     const double price = price_share(i) * price_unit_;
-    std::vector<int> ways;
+    std::vector<WayCost>& ways = priced.emplace_back();
     for (const Block& block : blocks_) {
-      const std::vector<LayerWay>& menu = block.menus[key.boundary];
-      int best = -1;
+      WayCost& best = ways.emplace_back();
       double least = kNever;
-      for (std::size_t w = 0; w < menu.size(); ++w) {
-        const double total = menu[w].seconds + price * way_bytes(menu[w], key.in_flight);
+      for (const LayerWay& way : block.menus[key.boundary]) {
+        const double bytes = way_bytes(way, key.in_flight);
+        const double total = way.seconds + price * bytes;
         if (total < least) {
           least = total;
-          best = static_cast<int>(w);
+          best = {.seconds = way.seconds, .bytes = bytes, .working_bytes = way.working_bytes};
         }
       }
-      ways.push_back(best);
     }
-    std::vector<double> seconds = {0};
-    std::vector<double> bytes = {0};
-    std::vector<double> working;
-    for (std::size_t l = 0; l < layers; ++l) {
-      const int b = block_of(static_cast<int>(l), key.lent);
-      const int w = ways[b];
-      if (w < 0) {
-        seconds.push_back(kNever);
-        bytes.push_back(kNever);
-        working.push_back(kNever);
-        continue;
-      }
-      const LayerWay& way = blocks_[b].menus[key.boundary][w];
-      seconds.push_back(seconds.back() + way.seconds);
-      bytes.push_back(bytes.back() + way_bytes(way, key.in_flight));
-      working.push_back(way.working_bytes);
-    }
-    sums.seconds.push_back(std::move(seconds));
-    sums.bytes.push_back(std::move(bytes));
-    sums.working.push_back(std::move(working));
-    sums.way.push_back(std::move(ways));
   }
-  return sums;
+  return priced;
 }
 
-namespace {
-
-double most_of(const std::vector<double>& values, int first, int end) {
-  return *std::max_element(values.begin() + first, values.begin() + end);
+void StageTable::count_layers() {
+  for (const bool lent : {false, true}) {
+    std::vector<std::vector<int>>& before = layers_before_[lent ? 1 : 0];
+    before.emplace_back(blocks_.size(), 0);
+    for (std::size_t l = 0; l < model_.chain.layers.size(); ++l) {
+      before.push_back(before.back());
+      ++before.back()[block_of(static_cast<int>(l), lent)];
+    }
+  }
 }
 
-}  // namespace
+StageTable::WayCost StageTable::total(const std::vector<WayCost>& ways, int first, int end) const {
+  const std::vector<std::vector<int>>& before = layers_before_[is_lent(first) ? 1 : 0];
+  WayCost sum{.seconds = 0, .bytes = 0};
+  for (std::size_t b = 0; b < ways.size(); ++b) {
+    const int layers = before[end][b] - before[first][b];
+    if (layers > 0) {
+      sum.seconds += layers * ways[b].seconds;
+      sum.bytes += layers * ways[b].bytes;
+      sum.working_bytes = std::max(sum.working_bytes, ways[b].working_bytes);
+    }
+  }
+  return sum;
+}
 
 double StageTable::seconds(const StageQuestion& question) {
   double best = kNever;
   for (std::size_t b = 0; b < boundaries_.size(); ++b) {
-    const Sums& s = sums({static_cast<int>(b), question.in_flight, is_lent(question.first)});
-    const auto total = [&](const std::vector<std::vector<double>>& of, int price) {
-      return of[price][question.end] - of[price][question.first];
-    };
-    const auto bytes = [&](int price) {
-      return total(s.bytes, price) + most_of(s.working[price], question.first, question.end);
-    };
+    const PricedWays& priced = priced_ways({static_cast<int>(b), question.in_flight});
+    const auto at = [&](int price) { return total(priced[price], question.first, question.end); };
+    const auto bytes = [](const WayCost& cost) { return cost.bytes + cost.working_bytes; };
     // Memory falls as the price rises.
     int low = 0;
     int high = kPrices;
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (bytes(middle) <= question.bytes) {
+      if (bytes(at(middle)) <= question.bytes) {
         high = middle;
       } else {
         low = middle + 1;
@@ -454,11 +448,15 @@ double StageTable::seconds(const StageQuestion& question) {
     if (low == kPrices) {
       continue;
     }
-    double t = total(s.seconds, low);
-    if (low > 0 && bytes(low - 1) > bytes(low)) {
-      const double share =
-          std::clamp((question.bytes - bytes(low)) / (bytes(low - 1) - bytes(low)), 0.0, 1.0);
-      t -= share * (t - total(s.seconds, low - 1));
+    const WayCost fits = at(low);
+    double t = fits.seconds;
+    if (low > 0) {
+      const WayCost large = at(low - 1);
+      if (bytes(large) > bytes(fits)) {
+        const double share =
+            std::clamp((question.bytes - bytes(fits)) / (bytes(large) - bytes(fits)), 0.0, 1.0);
+        t -= share * (t - large.seconds);
+      }
     }
     best = std::min(best, t);
   }
@@ -488,7 +486,7 @@ StageAnswer StageTable::mix(const StageQuestion& question, int boundary) const {
     }
   }
   StageAnswer answer;
-  answer.ways = fastest_ways(chain, question.bytes).ways;
+  answer.ways = fastest_ways(chain, question.bytes, kClose).ways;
   if (answer.ways.empty()) {
     return answer;
   }

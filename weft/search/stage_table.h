@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -121,18 +123,17 @@ class StageTable {
     std::unique_ptr<ChoiceSolver> solver;
     std::vector<std::vector<LayerWay>> menus;  // by boundary
   };
-  struct Sums {  // by price: by layer, sums over the layers before it
-    std::vector<std::vector<double>> seconds;
-    std::vector<std::vector<double>> bytes;
-    std::vector<std::vector<double>> working;  // by price: by layer, of that layer
-    std::vector<std::vector<int>> way;         // by price: by block
+  struct WayCost {  // of one layer
+    double seconds = std::numeric_limits<double>::infinity();
+    double bytes = std::numeric_limits<double>::infinity();
+    double working_bytes = 0;
   };
-  struct SumsKey {
+  struct PricedKey {
     int boundary = 0;
     int in_flight = 1;
-    bool lent = false;
-    auto operator<=>(const SumsKey&) const = default;
+    auto operator<=>(const PricedKey&) const = default;
   };
+  using PricedWays = std::vector<std::vector<WayCost>>;  // by price: by block, the best at it
   using Fixed = std::vector<std::pair<int, int>>;
 
   [[nodiscard]] bool is_lent(int first) const;
@@ -143,7 +144,9 @@ class StageTable {
   [[nodiscard]] Fixed fixed_at(const Block& block, const Placements& boundary) const;
   void fill_menu(Block& block, int boundary, bool repeated) const;
   [[nodiscard]] std::vector<double> weights(bool recompute, double price, double in_flight) const;
-  const Sums& sums(const SumsKey& key);
+  const PricedWays& priced_ways(const PricedKey& key);
+  [[nodiscard]] WayCost total(const std::vector<WayCost>& ways, int first, int end) const;
+  void count_layers();
   [[nodiscard]] LayerWay make_way(const Block& block, const ChoiceAnswer& answer,
                                   bool recompute) const;
   [[nodiscard]] StageAnswer mix(const StageQuestion& question, int boundary) const;
@@ -159,7 +162,9 @@ class StageTable {
   std::vector<int> lent_blocks_;    // by class: its block with lent parameters, or its own
   std::vector<Placements> boundaries_;
   std::vector<int> layers_of_;  // by class
-  std::map<SumsKey, Sums> sums_;
+  /// By lent or not: by layer: by block, how many layers before it are of that block.
+  std::array<std::vector<std::vector<int>>, 2> layers_before_;
+  std::map<PricedKey, PricedWays> priced_;
 };
 
 }  // namespace weft

@@ -58,6 +58,8 @@ void serve(const std::vector<DeviceId>& replicas, const Mesh& to_mesh,
            const std::map<Region, std::vector<std::size_t>, RegionOrder>& wanted,
            const Region& source, std::vector<Piece>& pieces) {
   std::map<std::size_t, Request> requests;  // by position of the receiver
+  std::vector<DeviceId> have = replicas;
+  std::ranges::sort(have);
   for (const auto& [target, positions] : wanted) {
     const std::optional<Region> piece = common(source, target);
     if (!piece) {
@@ -65,7 +67,7 @@ void serve(const std::vector<DeviceId>& replicas, const Mesh& to_mesh,
     }
     for (const std::size_t position : positions) {
       const DeviceId to = to_mesh.devices[position];
-      if (std::find(replicas.begin(), replicas.end(), to) != replicas.end()) {
+      if (std::ranges::binary_search(have, to)) {
         pieces.push_back({.from = to, .to = to, .region = *piece});
       } else {
         requests[position] = {.to = to, .region = *piece};

@@ -19,15 +19,14 @@ struct PlayedDevice {
 /// The program as a game. `Move::place` is the place in `expand(stage)` of the instruction.
 struct CompiledProgram {
   Game game;
-  std::vector<PlayedDevice> devices;   // by device of the game; those of a stage stand together
-  std::vector<DeviceClasses> classes;  // by stage
-  std::vector<std::vector<std::int64_t>> peak_bytes;  // by stage and class
-  std::vector<bool> folded;                           // by stage
+  std::vector<PlayedDevice> devices;  // by device of the game; those of a stage stand together
+  std::vector<bool> folded;           // by stage
 };
 
 struct CompileOptions {
   bool fold = true;          // one device for a stage whose devices take equally long
   bool keep_places = false;  // a move for every instruction; otherwise runs are joined
+  bool repeat = true;        // what one micro-batch did is repeated for others
 };
 
 [[nodiscard]] CompiledProgram compile(const SimulateInput& in, const CompileOptions& options);

@@ -15,26 +15,45 @@ namespace {
 struct SplitDim {
   std::int64_t length = 0;
   std::vector<Placement> axes;  // replicate where the axis does not split this dim
-  bool operator==(const SplitDim&) const = default;
 };
 
+bool splits(const Placement& placement, int dim) {
+  return placement.kind == Placement::Kind::shard && placement.dim == dim;
+}
+
+// Whether an axis splits the dim of a slot as it splits a known one.
+bool splits_alike(const Placement& placement, int dim, const Placement& known) {
+  if (!splits(placement, dim)) {
+    return known.kind != Placement::Kind::shard;
+  }
+  return known.kind == Placement::Kind::shard && placement.unit == known.unit &&
+         placement.shift == known.shift && placement.ratios == known.ratios;
+}
+
 void add_split_dims(const Slot& slot, std::int64_t samples, std::vector<SplitDim>& dims) {
-  const auto splits = [](const Placement& placement, int d) {
-    return placement.kind == Placement::Kind::shard && placement.dim == d;
-  };
   for (int d = 0; d < slot.type.rank(); ++d) {
     if (std::ranges::none_of(slot.placements, [&](const Placement& p) { return splits(p, d); })) {
       continue;
     }
-    SplitDim split{.length = bind(slot.type.shape, samples)[d].size, .axes = {}};
+    const Dim& dim = slot.type.shape[d];
+    const std::int64_t length = dim.batched ? dim.size * samples : dim.size;
+    const bool known = std::ranges::any_of(dims, [&](const SplitDim& other) {
+      return other.length == length &&
+             std::ranges::equal(slot.placements, other.axes,
+                                [&](const Placement& here, const Placement& there) {
+                                  return splits_alike(here, d, there);
+                                });
+    });
+    if (known) {
+      continue;
+    }
+    SplitDim split{.length = length, .axes = {}};
     for (const Placement& placement : slot.placements) {
       const bool here = splits(placement, d);
       split.axes.push_back(here ? placement : replicate());
       split.axes.back().dim = here ? 0 : -1;
     }
-    if (std::find(dims.begin(), dims.end(), split) == dims.end()) {
-      dims.push_back(std::move(split));
-    }
+    dims.push_back(std::move(split));
   }
 }
 

@@ -99,17 +99,6 @@ void add_events(const SimulateInput& in, const CompiledProgram& compiled, const 
   }
 }
 
-void add_memory(const SimulateInput& in, const CompiledProgram& compiled, Timeline& timeline) {
-  timeline.peak_memory_bytes.assign(in.cost.cluster().devices.size(), 0);
-  for (std::size_t s = 0; s < in.program.stages.size(); ++s) {
-    const Mesh& mesh = in.program.stages[s].mesh;
-    for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
-      timeline.peak_memory_bytes[mesh.devices[p]] =
-          compiled.peak_bytes[s][compiled.classes[s].of_position[p]];
-    }
-  }
-}
-
 void add_busy(const SimulateInput& in, const CompiledProgram& compiled, const Played& played,
               Timeline& timeline) {
   timeline.compute_s.assign(in.cost.cluster().devices.size(), 0);
@@ -127,11 +116,30 @@ void add_busy(const SimulateInput& in, const CompiledProgram& compiled, const Pl
 
 }  // namespace
 
+// One computation for each class of devices.
+std::vector<std::int64_t> peak_memory_bytes(const Program& program, const Graph& graph,
+                                            const OpTable& ops, const Cluster& cluster) {
+  std::vector<std::int64_t> result(cluster.devices.size(), 0);
+  for (int s = 0; s < static_cast<int>(program.stages.size()); ++s) {
+    const Mesh& mesh = program.stages[s].mesh;
+    const DeviceClasses classes = device_classes(program, s, cluster);
+    const std::vector<IssuedRun> order = issue_order(program.stages[s]);
+    std::vector<std::int64_t> peaks;  // by class
+    for (const int position : classes.representative) {
+      peaks.push_back(peak_bytes(program, s, order, coordinates(mesh, position), graph, ops));
+    }
+    for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
+      result[mesh.devices[p]] = peaks[classes.of_position[p]];
+    }
+  }
+  return result;
+}
+
 Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops,
                   const CostModel& cost, const SimulateOptions& options) {
   const SimulateInput in{.program = program, .graph = graph, .ops = ops, .cost = cost};
   const CompiledProgram compiled =
-      compile(in, {.fold = options.fold, .keep_places = options.events});
+      compile(in, {.fold = options.fold, .keep_places = options.events, .repeat = options.repeat});
   const Played played = play(compiled.game, options.events);
   if (!played.finished) {
     fail_deadlock(in, compiled, played);
@@ -139,7 +147,7 @@ Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops
   Timeline timeline;
   timeline.step_s = played.end_s;
   add_busy(in, compiled, played, timeline);
-  add_memory(in, compiled, timeline);
+  timeline.peak_memory_bytes = peak_memory_bytes(program, graph, ops, cost.cluster());
   if (options.events) {
     for (int d = 0; d < static_cast<int>(compiled.devices.size()); ++d) {
       add_events(in, compiled, played, d, timeline);

@@ -8,8 +8,9 @@
 //      back_p(l, q) = least  sum seconds + p bytes  of layers l..., if the boundary before l lies
 //      as q.
 //    back_p(0, any) - p (M - W) is a lower bound for every p. The best p is found by stepping from
-//    one corner of the convex hull of (bytes, seconds) to a better one; the best path that fits is
-//    the first answer.
+//    one corner of the convex hull of (bytes, seconds) to a better one. The last corner that fits,
+//    with as many layers as possible on the way that they have at the next one, is the first
+//    answer: of many layers alike it is almost the best.
 // 3. Labels. From the front, (bytes, seconds) of all partial chains that end at boundary q. One
 //    that another of the same end beats is dropped, and so is one that leads to nothing below a
 //    limit: seconds + p bytes + back_p(rest) - p (M - W) > limit. An answer up to the limit is the
@@ -20,6 +21,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -27,8 +29,8 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  // of the seconds: what sums of doubles may be wrong by
 // Labels multiply with the distance from the bound that is allowed: it starts small.
-constexpr double kFirstRadius = 64;
-constexpr double kRadiusGrowth = 2;
+constexpr double kFirstRadius = 16;
+constexpr double kRadiusGrowth = 4;
 
 struct Path {
   double seconds = kNever;
@@ -68,6 +70,8 @@ class Chain {
   [[nodiscard]] int layers() const { return static_cast<int>(chain_.menu_of.size()); }
   [[nodiscard]] int states() const { return any_ + 1; }
   [[nodiscard]] int any() const { return any_; }
+  [[nodiscard]] int menu_of(int layer) const { return chain_.menu_of[layer]; }
+  [[nodiscard]] int menus() const { return static_cast<int>(chain_.menus.size()); }
   [[nodiscard]] const std::vector<int>& usable(int layer) const {
     return usable_[chain_.menu_of[layer]];
   }
@@ -102,14 +106,45 @@ class Chain {
 // back_p of the head comment: [layer][boundary], with a weight for seconds too.
 using Back = std::vector<std::vector<double>>;
 
-Back from_back(const Chain& chain, double second_weight, double price) {
+struct Prices {
+  double second = 1;
+  double byte = 0;
+  double operator()(const ChainWay& way) const { return second * way.seconds + byte * way.bytes; }
+};
+
+// By menu: the first way that costs the least, of a chain without boundaries; -1: none is usable.
+std::vector<int> cheapest_ways(const Chain& chain, const Prices& prices) {
+  std::vector<int> ways(chain.menus(), -1);
+  std::vector<char> seen(chain.menus(), 0);
+  for (int l = 0; l < chain.layers(); ++l) {
+    if (std::exchange(seen[chain.menu_of(l)], 1) != 0) {
+      continue;
+    }
+    double least = kNever;
+    for (const int w : chain.usable(l)) {
+      if (const double cost = prices(chain.way(l, w)); cost < least) {
+        least = cost;
+        ways[chain.menu_of(l)] = w;
+      }
+    }
+  }
+  return ways;
+}
+
+Back from_back(const Chain& chain, const Prices& prices) {
   Back back(chain.layers() + 1, std::vector<double>(chain.states(), 0));
+  const bool free = chain.states() == 1;
+  const std::vector<int> ways = free ? cheapest_ways(chain, prices) : std::vector<int>();
   for (int l = chain.layers(); l-- > 0;) {
+    if (free) {
+      const int w = ways[chain.menu_of(l)];
+      back[l][0] = w < 0 ? kNever : prices(chain.way(l, w)) + back[l + 1][0];
+      continue;
+    }
     std::ranges::fill(back[l], kNever);
     for (const int w : chain.usable(l)) {
       const ChainWay& way = chain.way(l, w);
-      const double total =
-          second_weight * way.seconds + price * way.bytes + back[l + 1][chain.out(way)];
+      const double total = prices(way) + back[l + 1][chain.out(way)];
       for (int q = 0; q < chain.states(); ++q) {
         if (chain.meets(q, way)) {
           back[l][q] = std::min(back[l][q], total);
@@ -120,22 +155,30 @@ Back from_back(const Chain& chain, double second_weight, double price) {
   return back;
 }
 
+// The first way of a layer that the least price leads through; -1: none.
+int next_way(const Chain& chain, int layer, int state, const Prices& prices,
+             const std::vector<double>& behind) {
+  int best = -1;
+  double least = kNever;
+  for (const int w : chain.usable(layer)) {
+    const ChainWay& way = chain.way(layer, w);
+    const double total = prices(way) + behind[chain.out(way)];
+    if (chain.meets(state, way) && total < least) {
+      least = total;
+      best = w;
+    }
+  }
+  return best;
+}
+
 // A path that attains the least price; ties go to the first way.
-Path cheapest_path(const Chain& chain, double second_weight, double price, const Back& back) {
+Path cheapest_path(const Chain& chain, const Prices& prices, const Back& back) {
   Path path{.seconds = 0, .bytes = 0, .ways = {}};
+  const bool free = chain.states() == 1;
+  const std::vector<int> ways = free ? cheapest_ways(chain, prices) : std::vector<int>();
   int state = chain.any();
   for (int l = 0; l < chain.layers(); ++l) {
-    int best = -1;
-    double least = kNever;
-    for (const int w : chain.usable(l)) {
-      const ChainWay& way = chain.way(l, w);
-      const double total =
-          second_weight * way.seconds + price * way.bytes + back[l + 1][chain.out(way)];
-      if (chain.meets(state, way) && total < least) {
-        least = total;
-        best = w;
-      }
-    }
+    const int best = free ? ways[chain.menu_of(l)] : next_way(chain, l, state, prices, back[l + 1]);
     if (best < 0) {
       return {};
     }
@@ -155,17 +198,49 @@ struct Priced {
   Path best;  // that fits
 };
 
+// Layers of a path that fits go the faster ways of one that does not, one after the other, as long
+// as this fits and boundaries stay as they are; then any faster ways that fit into what is left.
+Path mixed(const Chain& chain, const Path& fits, const Path& large, double bytes) {
+  Path path = fits;
+  const auto go = [&](int l, int w) {
+    const ChainWay& now = chain.way(l, path.ways[l]);
+    const ChainWay& other = chain.way(l, w);
+    const double held = path.bytes - now.bytes + other.bytes;
+    if (other.seconds < now.seconds && other.in == now.in && other.out == now.out &&
+        held <= bytes) {
+      path.bytes = held;
+      path.ways[l] = w;
+    }
+  };
+  for (int l = 0; l < chain.layers(); ++l) {
+    go(l, large.ways[l]);
+  }
+  for (int l = 0; l < chain.layers(); ++l) {
+    for (const int w : chain.usable(l)) {
+      go(l, w);
+    }
+  }
+  path.seconds = path.bytes = 0;
+  for (int l = 0; l < chain.layers(); ++l) {
+    path.seconds += chain.way(l, path.ways[l]).seconds;
+    path.bytes += chain.way(l, path.ways[l]).bytes;
+  }
+  return path.bytes <= bytes ? path : fits;
+}
+
 // Steps along the hull between a path that is too large and one that fits.
 Priced best_price(const Chain& chain, double bytes) {
   Priced result;
-  result.back = from_back(chain, 1, 0);
-  Path large = cheapest_path(chain, 1, 0, result.back);
+  constexpr Prices kSeconds = {.second = 1, .byte = 0};
+  result.back = from_back(chain, kSeconds);
+  Path large = cheapest_path(chain, kSeconds, result.back);
   result.bound = large.seconds;
   if (large.bytes <= bytes) {
     result.best = std::move(large);
     return result;
   }
-  Path small = cheapest_path(chain, 0, 1, from_back(chain, 0, 1));
+  constexpr Prices kBytes = {.second = 0, .byte = 1};
+  Path small = cheapest_path(chain, kBytes, from_back(chain, kBytes));
   if (small.bytes > bytes || small.ways.empty()) {
     result.bound = kNever;
     return result;
@@ -173,8 +248,9 @@ Priced best_price(const Chain& chain, double bytes) {
   result.best = small;
   while (large.bytes > small.bytes && small.seconds > large.seconds) {
     result.price = (small.seconds - large.seconds) / (large.bytes - small.bytes);
-    result.back = from_back(chain, 1, result.price);
-    Path path = cheapest_path(chain, 1, result.price, result.back);
+    const Prices prices{.second = 1, .byte = result.price};
+    result.back = from_back(chain, prices);
+    Path path = cheapest_path(chain, prices, result.back);
     const double least = path.seconds + result.price * path.bytes;
     result.bound = least - result.price * bytes;
     const double on_edge = small.seconds + result.price * small.bytes;
@@ -187,18 +263,22 @@ Priced best_price(const Chain& chain, double bytes) {
       result.best = small;
     }
   }
+  if (Path mix = mixed(chain, small, large, bytes); mix.seconds < result.best.seconds) {
+    result.best = std::move(mix);
+  }
   return result;
 }
 
-// Keeps the labels that no other beats, ascending in bytes.
-void drop_beaten(std::vector<Label>& labels) {
+// Keeps the labels that no other beats, ascending in bytes; more bytes must save more than
+// `less_s`. (Sums of the same numbers in different orders differ by their rounding.)
+void drop_beaten(std::vector<Label>& labels, double less_s) {
   std::ranges::stable_sort(labels, [](const Label& a, const Label& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.seconds < b.seconds;
   });
   double least = kNever;
   std::erase_if(labels, [&](const Label& label) {
-    const bool beaten = label.seconds >= least;
-    least = std::min(least, label.seconds);
+    const bool beaten = label.seconds >= least - less_s;
+    least = beaten ? least : label.seconds;
     return beaten;
   });
 }
@@ -214,7 +294,8 @@ Path path_to(const std::vector<Label>& labels, const Label& last) {
 
 // Replaces `best` by the fastest path of up to `limit` seconds, if there is one that is faster.
 void search_below(const Chain& chain, const Priced& priced, double bytes, double limit,
-                  const Back& lightest, Path& best) {
+                  const Back& lightest, double close, Path& best) {
+  const double less_s = std::max(kRounding, close / (2 * chain.layers())) * limit;
   const double priced_limit = limit * (1 + kRounding) + priced.price * bytes;
   std::vector<Label> labels = {Label{}};
   std::vector<std::vector<int>> ends(chain.states());  // labels by boundary
@@ -238,7 +319,7 @@ void search_below(const Chain& chain, const Priced& priced, double bytes, double
       }
     }
     for (int q = 0; q < chain.states(); ++q) {
-      drop_beaten(next[q]);
+      drop_beaten(next[q], less_s);
       ends[q].clear();
       for (const Label& label : next[q]) {
         ends[q].push_back(static_cast<int>(labels.size()));
@@ -256,17 +337,19 @@ void search_below(const Chain& chain, const Priced& priced, double bytes, double
 }
 
 // Step 2 and 3 for one W; whatever is no faster than `known_s` need not be found.
-Path fastest_path(const Chain& chain, double bytes, double known_s) {
+Path fastest_path(const Chain& chain, double bytes, double known_s, double close) {
   const Priced priced = best_price(chain, bytes);
   Path best = priced.best;
-  if (priced.price == 0 || priced.bound >= known_s) {
-    return best;  // the fastest of all, or none that counts
+  if (priced.price == 0 || priced.bound >= known_s || best.seconds <= priced.bound * (1 + close)) {
+    return best;  // the fastest of all, none that counts, or good enough
   }
-  const Back lightest = from_back(chain, 0, 1);
+  const Back lightest = from_back(chain, {.second = 0, .byte = 1});
   const double gap = best.seconds - priced.bound;
-  for (double radius = gap / kFirstRadius; best.seconds > priced.bound + radius / kRadiusGrowth;
+  // Half of what may be lost is lost by labels that are dropped.
+  const auto wanted_s = [&] { return best.seconds / (1 + close / 2); };
+  for (double radius = gap / kFirstRadius; wanted_s() > priced.bound + radius / kRadiusGrowth;
        radius *= kRadiusGrowth) {
-    search_below(chain, priced, bytes, std::min(priced.bound + radius, best.seconds), lightest,
+    search_below(chain, priced, bytes, std::min(priced.bound + radius, wanted_s()), lightest, close,
                  best);
   }
   return best;
@@ -285,7 +368,7 @@ ChainWay sum_of_ways(const WayChain& chain, const std::vector<int>& ways) {
   return sum;
 }
 
-WayChainAnswer fastest_ways(const WayChain& chain, double bytes) {
+WayChainAnswer fastest_ways(const WayChain& chain, double bytes, double close) {
   std::set<double, std::greater<>> working;  // the largest first: it often fits, and none is faster
   for (const int menu : chain.menu_of) {
     for (const ChainWay& way : chain.menus[menu]) {
@@ -295,16 +378,17 @@ WayChainAnswer fastest_ways(const WayChain& chain, double bytes) {
   WayChainAnswer answer;
   double least_s = 0;  // of ways of at most this working memory
   for (const double most : working) {
-    if (most > bytes || least_s >= answer.seconds) {
+    const double enough_s = answer.seconds / (1 + close);
+    if (most > bytes || least_s >= enough_s) {
       continue;
     }
     const Chain own(chain, most);
-    const Back back = from_back(own, 1, 0);
+    const Back back = from_back(own, {.second = 1, .byte = 0});
     least_s = back[0][own.any()];
-    if (least_s >= answer.seconds) {
+    if (least_s >= enough_s) {
       continue;
     }
-    const Path path = fastest_path(own, bytes - most, answer.seconds);
+    const Path path = fastest_path(own, bytes - most, enough_s, close);
     if (path.seconds < answer.seconds) {
       answer = {.seconds = path.seconds, .ways = path.ways};
     }

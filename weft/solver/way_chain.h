@@ -26,9 +26,10 @@ struct WayChainAnswer {
   std::vector<int> ways = {};                                // by layer: into its menu
 };
 
-/// The least sum of seconds with sum of bytes + most working bytes <= `bytes`. Nothing is rounded:
-/// exact up to the rounding of sums of doubles.
-[[nodiscard]] WayChainAnswer fastest_ways(const WayChain& chain, double bytes);
+/// The least sum of seconds with sum of bytes + most working bytes <= `bytes`, or one that is known
+/// to be above it by no more than a share `close`. Nothing is rounded: with 0, exact up to the
+/// rounding of sums of doubles.
+[[nodiscard]] WayChainAnswer fastest_ways(const WayChain& chain, double bytes, double close = 0);
 
 /// Seconds and bytes of an answer added up again.
 [[nodiscard]] ChainWay sum_of_ways(const WayChain& chain, const std::vector<int>& ways);

@@ -89,6 +89,27 @@ TEST(WayChain, IsAsFastAsTheBestOfAllChoices) {
   EXPECT_GT(fits, 500);
 }
 
+TEST(WayChain, IsAsCloseToTheBestAsIsAskedFor) {
+  constexpr double kClose = 0.05;
+  std::mt19937 random(8);  // NOLINT(cert-msc51-cpp): the same cases in every run
+  int others = 0;
+  for (int i = 0; i < 2000; ++i) {
+    SCOPED_TRACE(i);
+    const WayChain chain = random_chain(random);
+    const double bytes = draw(random, 1, 14);
+    const WayChainAnswer answer = fastest_ways(chain, bytes, kClose);
+    const double least = least_seconds(chain, bytes);
+    EXPECT_EQ(answer.ways.empty(), least == std::numeric_limits<double>::infinity());
+    if (!answer.ways.empty()) {
+      const ChainWay sum = sum_of_ways(chain, answer.ways);
+      EXPECT_LE(sum.seconds, least * (1 + kClose) + 1e-9);
+      EXPECT_LE(sum.bytes + sum.working_bytes, bytes * (1 + 1e-9));
+      others += sum.seconds > least + 1e-9 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(others, 0);  // what is close enough is not searched further
+}
+
 TEST(WayChain, MixesWaysOfManyLayersAlike) {
   WayChain chain;
   chain.menus = {{{.in = 0, .out = 0, .seconds = 1, .bytes = 10},
