@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr double kSpaceWork = 3e5;  // judging_work for each space, and for variants
+constexpr double kSpaceWork = 8e5;  // judging_work for each space, and for variants
 constexpr double kNear = 0.02;      // share of a step
 constexpr double kBinds = 0.9;      // of a budget: ways are mixed for the sake of memory
 constexpr std::size_t kMostShapes = 2;
