@@ -9,6 +9,10 @@
 #include "commands.h"
 #include "weft/base/error.h"
 
+#ifdef WEFT_MIMALLOC
+#include <mimalloc.h>
+#endif
+
 namespace {
 
 int exit_code(weft::Blame blame) {
@@ -66,6 +70,9 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef WEFT_MIMALLOC
+  mi_option_disable(mi_option_allow_decommit);  // a search soon asks again for what it gives back
+#endif
   try {
     return run(argc, argv);
   } catch (const weft::Error& e) {

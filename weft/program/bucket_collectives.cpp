@@ -198,12 +198,10 @@ class Bucketing {
 
 }  // namespace
 
-void bucket_collectives(Lowering& l) {
-  for (StageProgram& stage : l.program.stages) {
-    for (Segment& segment : stage.segments) {
-      segment.instructions =
-          Bucketing(l, stage, segment.phase).run(std::move(segment.instructions));
-    }
+void bucket_collectives(Lowering& l, int stage) {
+  StageProgram& part = l.program.stages[stage];
+  for (Segment& segment : part.segments) {
+    segment.instructions = Bucketing(l, part, segment.phase).run(std::move(segment.instructions));
   }
 }
 

@@ -104,13 +104,11 @@ void free_in_stage(StageProgram& stage, SlotId keep) {
 
 }  // namespace
 
-void insert_frees(Lowering& l) {
-  for (std::size_t s = 0; s < l.program.stages.size(); ++s) {
-    StageProgram& stage = l.program.stages[s];
-    const bool here = static_cast<int>(s) == l.program.loss_stage;
-    const SlotId loss = l.program.loss_slot;
-    free_in_stage(stage, here && loss >= 0 ? storage_of(stage, loss) : -1);
-  }
+void insert_frees(Lowering& l, int stage) {
+  StageProgram& part = l.program.stages[stage];
+  const bool here = stage == l.program.loss_stage;
+  const SlotId loss = l.program.loss_slot;
+  free_in_stage(part, here && loss >= 0 ? storage_of(part, loss) : -1);
 }
 
 }  // namespace weft

@@ -79,12 +79,11 @@ void wait_in_segment(const StageProgram& stage, Segment& segment, std::vector<Pe
 
 }  // namespace
 
-void insert_waits(Lowering& l) {
-  for (StageProgram& stage : l.program.stages) {
-    std::vector<Pending> pending;
-    for (Segment& segment : stage.segments) {
-      wait_in_segment(stage, segment, pending);
-    }
+void insert_waits(Lowering& l, int stage) {
+  StageProgram& part = l.program.stages[stage];
+  std::vector<Pending> pending;
+  for (Segment& segment : part.segments) {
+    wait_in_segment(part, segment, pending);
   }
 }
 

@@ -83,11 +83,12 @@ struct Lowering {
 void assign_stages(Lowering& l);
 void place_nodes(Lowering& l);
 void emit_segments(Lowering& l);
-void prefetch_gathers(Lowering& l);
-void bucket_collectives(Lowering& l);
-void overwrite_inputs(Lowering& l);
-void insert_waits(Lowering& l);
-void insert_frees(Lowering& l);
+/// These change a stage of the program, and look at no other one.
+void prefetch_gathers(Lowering& l, int stage);
+void bucket_collectives(Lowering& l, int stage);
+void overwrite_inputs(Lowering& l, int stage);
+void insert_waits(Lowering& l, int stage);
+void insert_frees(Lowering& l, int stage);
 void schedule_stages(Lowering& l);
 void space_sends(Lowering& l);
 

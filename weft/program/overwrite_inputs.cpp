@@ -107,10 +107,8 @@ class StageOverwrites {
 
 }  // namespace
 
-void overwrite_inputs(Lowering& l) {
-  for (StageProgram& stage : l.program.stages) {
-    StageOverwrites(stage, l.graph, l.ops).run();
-  }
+void overwrite_inputs(Lowering& l, int stage) {
+  StageOverwrites(l.program.stages[stage], l.graph, l.ops).run();
 }
 
 }  // namespace weft

@@ -53,12 +53,11 @@ void hoist(const Graph& graph, const StageProgram& stage, std::vector<Instructio
 
 }  // namespace
 
-void prefetch_gathers(Lowering& l) {
-  for (StageProgram& stage : l.program.stages) {
-    for (Segment& segment : stage.segments) {
-      if (is_for_micro_batch(segment.phase)) {
-        hoist(l.graph, stage, segment.instructions, l.plan.prefetch);
-      }
+void prefetch_gathers(Lowering& l, int stage) {
+  StageProgram& part = l.program.stages[stage];
+  for (Segment& segment : part.segments) {
+    if (is_for_micro_batch(segment.phase)) {
+      hoist(l.graph, part, segment.instructions, l.plan.prefetch);
     }
   }
 }

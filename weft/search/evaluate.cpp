@@ -62,13 +62,9 @@ Candidate candidate_of(const Plan& plan, std::vector<std::int64_t> peak_memory_b
   return candidate;
 }
 
-Candidate simulated(const Plan& plan, const Program& program, const Graph& training,
-                    const OpTable& ops, const CostModel& cost) {
-  Timeline timeline = simulate(program, training, ops, cost);
-  Candidate candidate = candidate_of(plan, std::move(timeline.peak_memory_bytes));
+void take_time(const Timeline& timeline, Candidate& candidate) {
   candidate.step_s = timeline.step_s;
-  candidate.stage_share = stage_shares(plan, timeline);
-  return candidate;
+  candidate.stage_share = stage_shares(candidate.plan, timeline);
 }
 
 }  // namespace
@@ -117,7 +113,10 @@ double judging_work(const Graph& training, std::size_t micro_batches) {
 
 Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTable& ops,
                              const CostModel& cost) {
-  return simulated(plan, lower(training, plan, ops), training, ops, cost);
+  const Timeline timeline = simulate(lower(training, plan, ops), training, ops, cost);
+  Candidate candidate = candidate_of(plan, timeline.peak_memory_bytes);
+  take_time(timeline, candidate);
+  return candidate;
 }
 
 std::optional<Candidate> evaluate_if_it_ends(const Plan& plan, const Graph& training,
@@ -138,10 +137,11 @@ std::optional<Candidate> evaluate_if_it_fits(const Plan& plan, const Graph& trai
     return candidate;
   }
   try {
-    return simulated(plan, program, training, ops, cost);
+    take_time(simulate(program, training, ops, cost, {.memory = false}), candidate);
   } catch (const Deadlock&) {
     return std::nullopt;
   }
+  return candidate;
 }
 
 Candidate evaluate(const Plan& plan, const Graph& training, const OpTable& ops) {

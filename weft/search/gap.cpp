@@ -1,8 +1,11 @@
 #include "weft/search/gap.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <numeric>
 
+#include "weft/base/parallel.h"
 #include "weft/program/lower.h"
 #include "weft/simulate/durations.h"
 #include "weft/simulate/simulate.h"
@@ -158,21 +161,31 @@ Cluster with_free_links(Cluster cluster) {
 
 Gap explain_gap(const Candidate& candidate, double bound_s, const Graph& training,
                 const OpTable& ops) {
-  const CostModel cost(candidate.plan.cluster);
-  Program program = lower(training, candidate.plan, ops);
-  Gap gap{.parts = {}, .bounds = class_bounds({program, training, ops, cost}, candidate.plan)};
-  std::erase_if(gap.bounds, [&](const ClassBound& bound) { return bound.seconds <= bound_s; });
   Plan kept = candidate.plan;
   kept.repeat_values = false;
   for (StagePlan& stage : kept.stages) {
     stage.recompute.clear();
   }
-  program = lower(training, kept, ops);
+  const Program program = lower(training, kept, ops);
+  Gap gap;
+  Timeline usual;
+  Timeline free;
+  // Each with a cost model of its own.
+  const std::array<std::function<void()>, 3> parts = {
+      [&] {
+        const CostModel cost(candidate.plan.cluster);
+        const Program own = lower(training, candidate.plan, ops);
+        gap.bounds = class_bounds({own, training, ops, cost}, candidate.plan);
+      },
+      [&] { usual = simulate(program, training, ops, CostModel(candidate.plan.cluster)); },
+      [&] {
+        const Cluster links = with_free_links(candidate.plan.cluster);
+        free = simulate(program, training, ops, CostModel(links));
+      }};
+  for_each_index(parts.size(), [&](std::size_t i) { parts[i](); });
+  std::erase_if(gap.bounds, [&](const ClassBound& bound) { return bound.seconds <= bound_s; });
   const double least_s = std::min(bound_s, candidate.step_s);
-  const double kept_s =
-      std::clamp(simulate(program, training, ops, cost).step_s, least_s, candidate.step_s);
-  const Cluster links = with_free_links(candidate.plan.cluster);
-  const Timeline free = simulate(program, training, ops, CostModel(links));
+  const double kept_s = std::clamp(usual.step_s, least_s, candidate.step_s);
   const double free_s = std::clamp(free.step_s, least_s, kept_s);
   const double busy_s = std::clamp(std::ranges::max(free.compute_s), least_s, free_s);
   gap.parts = {.memory_s = candidate.step_s - kept_s,

@@ -23,11 +23,12 @@ namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kMargin = 0.10;       // estimates are wrong by so much at most,
-constexpr double kSurelyWrong = 0.04;  // or where the same meshes were simulated
-constexpr double kWideMargin = 0.2;    // or where nothing alike was simulated and work is small
+constexpr double kMargin = 0.10;      // estimates are wrong by so much at most,
+constexpr double kSureMargin = 0.05;  // or of large models, where one alike was simulated,
+constexpr double kWideMargin = 0.2;   // or where nothing alike was simulated and work is small
 constexpr double kEnoughWork = 1e7;
 constexpr double kLittleWork = 1.5e6;
+constexpr double kHeavyWork = 5e5;  // of one simulation
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
@@ -83,11 +84,34 @@ double DraftJudge::wrong_by(Configuration c) const {
   return known == wrong_by_.end() ? 1 : known->second;
 }
 
+DraftJudge::DraftKind DraftJudge::kind_of(const Configuration& c) {
+  return c.meshes.size() == 1 ? DraftKind::one_mesh
+         : c.chunks == 1      ? DraftKind::pipeline
+                              : DraftKind::chunked;
+}
+
+// Where a simulation takes long, it is enough to have seen one of the same kind: estimates of large
+// models are wrong by nearly the same share.
+DraftJudge::Experience DraftJudge::experience(const Configuration& c) const {
+  const bool known = wrong_by_.contains(meshes_name(c));
+  const bool heavy = judging_work(how_.model.training, c.micro_batches) > kHeavyWork;
+  const auto kind = wrong_by_kind_.find(kind_of(c));
+  if (heavy && (known || kind != wrong_by_kind_.end())) {
+    return {.wrong_by = known ? wrong_by(c) : kind->second,
+            .margin = kSureMargin,
+            .alike = true,
+            .enough = true};
+  }
+  return {.wrong_by = wrong_by(c),
+          .margin = known || work_ > kLittleWork ? kMargin : kWideMargin,
+          .alike = known,
+          .enough = work_ > kLittleWork};
+}
+
 // What a draft may take if its estimate is as wrong as may be.
 double DraftJudge::least_seconds(const Draft& draft) const {
-  const bool known = wrong_by_.contains(meshes_name(draft.configuration));
-  const double margin = known || work_ > kLittleWork ? kMargin : kWideMargin;
-  return hoped_seconds(draft) * wrong_by(draft.configuration) * (1 - margin);
+  const Experience seen = experience(draft.configuration);
+  return hoped_seconds(draft) * seen.wrong_by * (1 - seen.margin);
 }
 
 void DraftJudge::run(std::vector<Draft>& drafts, const JudgeEffort& effort) {
@@ -102,56 +126,65 @@ void DraftJudge::run(std::vector<Draft>& drafts, const JudgeEffort& effort) {
         next = i;
       }
     }
-    const bool hopeless = least > best_s_ && (turn >= effort.fewest || work_ > kLittleWork);
-    if (next == drafts.size() || hopeless) {
+    if (next == drafts.size() ||
+        (least > best_s_ &&
+         (turn >= effort.fewest || experience(drafts[next].configuration).enough))) {
       return;
     }
     Draft& draft = drafts[next];
     draft.judged = true;
-    const double estimate_s = draft.step_s;
     const std::size_t before = result_.candidates.size();
+    if (needs_order(draft)) {
+      try_orders(draft, draft.step_s * experience(draft.configuration).wrong_by);
+      continue;
+    }
     judge(draft);
     judge_following(draft, before);
-    if (result_.candidates.size() > before) {
-      wrong_by_.try_emplace(meshes_name(draft.configuration),
-                            result_.candidates[before].step_s / estimate_s);
-    }
   }
+}
+
+// Whether it is surely not the best without an order of its own.
+bool DraftJudge::needs_order(const Draft& draft) const {
+  const Experience seen = experience(draft.configuration);
+  return may_order() && draft.order_gain_s > 0 && seen.alike &&
+         draft.step_s * seen.wrong_by * (1 - kSureMargin) > best_s_;
 }
 
 // Orders are looked for if it takes less than `order_below_s`.
 void DraftJudge::judge(Draft& draft, double order_below_s) {
   const Configuration& c = draft.configuration;
-  const double likely_s = draft.step_s * wrong_by(c);
-  if (may_order() && draft.order_gain_s > 0 && wrong_by_.contains(meshes_name(c)) &&
-      likely_s * (1 - kSurelyWrong) > best_s_) {
-    try_orders(draft, likely_s);  // without one it is not the best
-    return;
-  }
   for (int turn = 0; turn < kCorrections; ++turn) {
     if (draft.step_s == kNever || (turn > 0 && hoped_seconds(draft) * (1 - kMargin) > best_s_)) {
       return;
     }
     add_work(c);
-    std::optional<Candidate> judged = evaluate_if_it_ends(
-        how_.drafting.plan(draft), how_.model.training, how_.model.ops, how_.model.cost);
+    // Of one that does not fit only its memory is of interest where something fits.
+    const Experience seen = experience(c);
+    const auto evaluate =
+        seen.alike && seen.enough && best_s_ < kNever ? evaluate_if_it_fits : evaluate_if_it_ends;
+    std::optional<Candidate> judged =
+        evaluate(how_.drafting.plan(draft), how_.model.training, how_.model.ops, how_.model.cost);
     if (!judged) {
       note_("{}: its stages would wait for each other", configuration_name(c));
       return;
     }
-    Candidate& candidate = *judged;
-    note_("{}: simulated {:.4g} s (about {:.4g}), {}", configuration_name(c), candidate.step_s,
-          draft.step_s, candidate.fits ? "fits" : "does not fit");
+    const Candidate candidate = std::move(*judged);
+    const bool simulated = candidate.step_s < kNever;
+    const double step_s = simulated ? candidate.step_s : draft.step_s * seen.wrong_by;
+    note_("{}: {} {:.4g} s (about {:.4g}), {}", configuration_name(c),
+          simulated ? "simulated" : "likely", step_s, draft.step_s,
+          candidate.fits ? "fits" : "does not fit");
     note_stages(draft, candidate);
-    const double least_s =
-        candidate.step_s - (may_order() ? how_.drafting.most_order_gain(draft) : 0);
+    if (simulated) {
+      wrong_by_.try_emplace(meshes_name(c), step_s / draft.step_s);
+      wrong_by_kind_[kind_of(c)] = step_s / draft.step_s;
+      result_.candidates.push_back(candidate);
+    }
+    const double least_s = step_s - (may_order() ? how_.drafting.most_order_gain(draft) : 0);
     const bool hopeless = !candidate.fits && least_s * (1 - kOtherRoom) > best_s_;
     const bool again = !hopeless && correct(draft, candidate);
-    const bool leads = candidate.fits && candidate.step_s < best_s_;
-    best_s_ = leads ? candidate.step_s : best_s_;
-    const double step_s = candidate.step_s;
-    result_.candidates.push_back(std::move(candidate));
-    if (result_.candidates.back().fits && !again && may_order() && step_s < order_below_s &&
+    best_s_ = candidate.fits ? std::min(best_s_, step_s) : best_s_;
+    if (candidate.fits && !again && may_order() && step_s < order_below_s &&
         least_s < best_s_ * (1 - kWorthwhile)) {
       try_orders(draft, step_s);
     }

@@ -44,6 +44,8 @@ class DraftJudge {
   }
 
  private:
+  enum class DraftKind : std::uint8_t { one_mesh, pipeline, chunked };
+  static DraftKind kind_of(const Configuration& c);
   struct OrderKind {
     bool apart = false;  // gradients of weights are tasks of their own
     bool wide = false;   // more micro-batches in flight than with 1F1B, where there is room
@@ -53,8 +55,18 @@ class DraftJudge {
     PipelineAnswer answer;
   };
 
+  /// How wrong estimates of a configuration are.
+  struct Experience {
+    double wrong_by = 1;
+    double margin = 0;    // besides
+    bool alike = false;   // something like it was simulated
+    bool enough = false;  // to leave a draft out because of it
+  };
+
+  [[nodiscard]] Experience experience(const Configuration& c) const;
   [[nodiscard]] double wrong_by(Configuration c) const;
   [[nodiscard]] double least_seconds(const Draft& draft) const;
+  [[nodiscard]] bool needs_order(const Draft& draft) const;
   void judge(Draft& draft, double order_below_s = std::numeric_limits<double>::infinity());
   void judge_following(const Draft& draft, std::size_t first);
   void try_orders(const Draft& draft, double step_s);
@@ -71,7 +83,8 @@ class DraftJudge {
   double work_ = 0;
   int following_lost_ = 0;  // how often running gradients that follow were clearly slower
   double best_s_ = std::numeric_limits<double>::infinity();
-  std::map<std::string, double> wrong_by_;  // by name of the meshes
+  std::map<std::string, double> wrong_by_;     // by name of the meshes
+  std::map<DraftKind, double> wrong_by_kind_;  // the last one
 };
 
 }  // namespace weft

@@ -107,6 +107,9 @@ class PlanSearch {
     if (judge.may_order()) {
       judge_orders(judge);
     }
+    for (Draft& draft : unequal) {
+      draft.order_gain_s = judge.may_order() ? drafting_.most_order_gain(draft) : 0;
+    }
     judge.run(unequal, kUnequalEffort);
     judge.run(with_axis, kAxisEffort);
     if (result_.candidates.empty() && !limits_.pins.empty()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weft/base/error.h"
+#include "weft/base/parallel.h"
 #include "weft/simulate/device_moves.h"
 #include "weft/simulate/fold.h"
 #include "weft/simulate/share_links.h"
@@ -40,8 +41,10 @@ class Compiler {
 
   CompiledProgram run() {
     const int stages = static_cast<int>(in_.program.stages.size());
+    std::vector<Measured> measured(stages);
+    for_each_index(stages, [&](std::size_t s) { measured[s] = measure(static_cast<int>(s)); });
     for (int s = 0; s < stages; ++s) {
-      add_stage(s);
+      add_stage(s, std::move(measured[s]));
     }
     parts_.all_party = add_party(Party{});
     for (int d = 0; d < static_cast<int>(out_.devices.size()); ++d) {
@@ -80,10 +83,21 @@ class Compiler {
     return static_cast<int>(out_.game.parties.size()) - 1;
   }
 
-  void add_stage(int s) {
+  struct Measured {
+    DeviceClasses classes;
+    StageDurations durations;
+  };
+
+  [[nodiscard]] Measured measure(int s) const {
+    Measured measured{.classes = device_classes(in_.program, s, in_.cost.cluster()),
+                      .durations = {}};
+    measured.durations = stage_durations(in_, s, measured.classes, parts_.variants);
+    return measured;
+  }
+
+  void add_stage(int s, Measured measured) {
     const StageProgram& part = in_.program.stages[s];
-    DeviceClasses classes = device_classes(in_.program, s, in_.cost.cluster());
-    StageDurations durations = stage_durations(in_, s, classes, parts_.variants);
+    auto& [classes, durations] = measured;
     const bool folded = parts_.options.fold && take_equally_long(durations);
     if (folded) {
       durations.compute.assign(classes.representative.size(), slowest(durations));

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "weft/base/error.h"
+#include "weft/base/parallel.h"
 #include "weft/program/memory.h"
 #include "weft/simulate/compile.h"
 
@@ -120,7 +121,8 @@ void add_busy(const SimulateInput& in, const CompiledProgram& compiled, const Pl
 std::vector<std::int64_t> peak_memory_bytes(const Program& program, const Graph& graph,
                                             const OpTable& ops, const Cluster& cluster) {
   std::vector<std::int64_t> result(cluster.devices.size(), 0);
-  for (int s = 0; s < static_cast<int>(program.stages.size()); ++s) {
+  for_each_index(program.stages.size(), [&](std::size_t stage) {
+    const int s = static_cast<int>(stage);
     const Mesh& mesh = program.stages[s].mesh;
     const DeviceClasses classes = device_classes(program, s, cluster);
     const std::vector<IssuedRun> order = issue_order(program.stages[s]);
@@ -131,7 +133,7 @@ std::vector<std::int64_t> peak_memory_bytes(const Program& program, const Graph&
     for (std::size_t p = 0; p < mesh.devices.size(); ++p) {
       result[mesh.devices[p]] = peaks[classes.of_position[p]];
     }
-  }
+  });
   return result;
 }
 
@@ -147,7 +149,9 @@ Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops
   Timeline timeline;
   timeline.step_s = played.end_s;
   add_busy(in, compiled, played, timeline);
-  timeline.peak_memory_bytes = peak_memory_bytes(program, graph, ops, cost.cluster());
+  if (options.memory) {
+    timeline.peak_memory_bytes = peak_memory_bytes(program, graph, ops, cost.cluster());
+  }
   if (options.events) {
     for (int d = 0; d < static_cast<int>(compiled.devices.size()); ++d) {
       add_events(in, compiled, played, d, timeline);

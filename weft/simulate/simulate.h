@@ -9,6 +9,7 @@ namespace weft {
 
 struct SimulateOptions {
   bool events = false;  // keep every event (for traces); otherwise only the totals
+  bool memory = true;   // false: peaks are known
   bool fold = true;     // false: play every device, for tests of folding
   bool repeat = true;   // false: go through every micro-batch, for tests of what is noted for all
 };
