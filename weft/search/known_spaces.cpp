@@ -10,7 +10,9 @@
 // As the last step of a search (known_spaces_near) the spaces are solved at the shapes of the best
 // plans only: Galvatron's where memory is short, as ways are mixed for its sake, Alpa's with splits
 // to choose. The search's own tables hold such plans for a little slower, though the simulator does
-// not; or do not have them: in a stage all boundaries lie alike there.
+// not; or do not have them: in a stage all boundaries lie alike there. Where times were measured,
+// such a plan must be faster by more than these are wrong: it converts between splits more often
+// than others, which measurements know least of.
 
 namespace weft {
 namespace {
@@ -18,6 +20,7 @@ namespace {
 constexpr double kSpaceWork = 8e5;  // judging_work for each space, and for variants
 constexpr double kNear = 0.02;      // share of a step
 constexpr double kBinds = 0.9;      // of a budget: ways are mixed for the sake of memory
+constexpr double kUnsure = 0.02;    // same: what measured tables may be wrong by
 constexpr std::size_t kMostShapes = 2;
 constexpr int kMostLeading = 4;  // plans of which some may have no such shape
 
@@ -42,6 +45,12 @@ std::vector<SpaceShape> leading_shapes(const std::vector<Candidate>& candidates,
     }
   }
   return shapes;
+}
+
+bool is_measured(const Cluster& cluster) {
+  return std::ranges::any_of(cluster.types, [](const DeviceType& type) {
+    return type.origins.of("ops") == Origin::measured;
+  });
 }
 
 }  // namespace
@@ -82,8 +91,12 @@ std::vector<Candidate> known_spaces_near(const Task& task, const Graph& training
       all.push_back(std::move(candidate));
     }
   }
-  const std::vector<const Candidate*> best = leading_kinds(all, 1);
   const std::vector<const Candidate*> known = leading_kinds(candidates, 1);
+  const double unsure = is_measured(task.cluster) ? kUnsure : 0;
+  std::erase_if(all, [&](const Candidate& candidate) {
+    return !known.empty() && candidate.step_s > known.front()->step_s * (1 - unsure);
+  });
+  const std::vector<const Candidate*> best = leading_kinds(all, 1);
   if (!best.empty() && (known.empty() || best.front()->step_s < known.front()->step_s)) {
     std::ranges::move(weight_variants(all, training, ops, cost, {.plans = 1, .work = kSpaceWork}),
                       std::back_inserter(all));
