@@ -24,7 +24,7 @@
 namespace weft {
 namespace {
 
-constexpr int kRepeatsEvery = 3;
+constexpr int kRepeatsEvery = 6;
 
 struct Setting {
   std::string model;
