@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -97,8 +98,16 @@ std::optional<std::string> environment(const std::string& name) {
   return text == nullptr || *text == '\0' ? std::nullopt : std::optional<std::string>(text);
 }
 
+// Waits for what is being written, and lets nothing begin any more: a disk that hangs is not waited
+// for long.
+void remove_unfinished_for_good(WorkerContext& context, const std::string& folder) {
+  constexpr std::chrono::seconds kMostWait(2);
+  static_cast<void>(context.files.try_lock_for(kMostWait));
+  remove_unfinished(folder);
+}
+
 // Threads may still wait for peers that are gone, so a failed worker ends without unwinding them.
-[[noreturn]] void end_with(const WorkerContext& context, const WorkerOptions& options,
+[[noreturn]] void end_with(WorkerContext& context, const WorkerOptions& options,
                            const std::string& message, int code, bool consequence) {
   if (context.reporter.connected()) {
     context.reporter.send({{"type", "error"},
@@ -115,11 +124,11 @@ std::optional<std::string> environment(const std::string& name) {
     }
   }
   std::fflush(stderr);
-  remove_unfinished(options.save);  // a launcher does it for its workers
+  remove_unfinished_for_good(context, options.save);  // a launcher does it for its workers
   std::_Exit(code);
 }
 
-[[noreturn]] void end_with(const WorkerContext& context, const WorkerOptions& options,
+[[noreturn]] void end_with(WorkerContext& context, const WorkerOptions& options,
                            const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -156,10 +165,10 @@ void run(const WorkerOptions& options, WorkerContext& context) {
   context.reporter.send({{"type", "hello"}, {"rank", rank}, {"pid", ::getpid()}});
   context.activity.enter("start: reading the plan");
   context.fault = Fault::from_environment(rank);
-  context.on_end = [&options](const std::string& cause) {
+  context.on_end = [&options, &context](const std::string& cause) {
     std::fprintf(stderr, "weft-worker: the job ends: %s\n", cause.c_str());
     std::fflush(stderr);
-    remove_unfinished(options.save);
+    remove_unfinished_for_good(context, options.save);
     std::_Exit(1);
   };
   const std::jthread heart = start_heart(context);

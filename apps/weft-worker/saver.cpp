@@ -61,18 +61,23 @@ void Saver::run(const std::function<void()>& job, State then) {
 
 void Saver::write(const Snapshot& snapshot, const CheckpointInfo& info) {
   strike("write", info.step);
+  const std::lock_guard files(*spec_.files);
   write_parts(unfinished_path(spec_.folder, info.step), communicator_.rank(), snapshot.parts());
 }
 
 void Saver::publish(const CheckpointInfo& info) {
   const std::string unfinished = unfinished_path(spec_.folder, info.step);
   if (spec_.add_files) {
+    const std::lock_guard files(*spec_.files);
     spec_.add_files(unfinished, info.step);
   }
   strike("commit", info.step);
-  publish_checkpoint(spec_.folder, info);
-  if (spec_.keep > 0) {
-    keep_newest_checkpoints(spec_.folder, spec_.keep);
+  {
+    const std::lock_guard files(*spec_.files);
+    publish_checkpoint(spec_.folder, info);
+    if (spec_.keep > 0) {
+      keep_newest_checkpoints(spec_.folder, spec_.keep);
+    }
   }
   if (spec_.on_saved) {
     spec_.on_saved(checkpoint_path(spec_.folder, info.step), info.step);

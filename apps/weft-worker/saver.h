@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -29,6 +30,7 @@ class Saver {
     std::function<void(const std::string& checkpoint, std::int64_t step)> on_saved = {};
     Activity* activity = nullptr;
     Fault* fault = nullptr;
+    std::timed_mutex* files = nullptr;  // held while it writes
   };
   /// What a rank has to say at the end of a step; the sums over all ranks go to `settle`.
   struct Votes {

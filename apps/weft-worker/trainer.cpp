@@ -156,7 +156,8 @@ class Trainer {
                   reporter_.send({{"type", "saved"}, {"step", step}, {"checkpoint", checkpoint}});
                 },
             .activity = &context_.activity,
-            .fault = context_.fault.get()};
+            .fault = context_.fault.get(),
+            .files = &context_.files};
   }
 
   void note(const std::string& text) {

@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "job.h"
 #include "options.h"
@@ -19,6 +20,9 @@ namespace weft {
 struct WorkerContext {
   Reporter reporter = {};
   Activity activity = {};
+  /// Held while files of a checkpoint are written, and by who ends the worker: what is unfinished
+  /// is removed when nobody writes to it any more.
+  std::timed_mutex files = {};
   std::unique_ptr<Fault> fault = {};
   std::unique_ptr<PeerWatch> watch = {};  // where no launcher watches; made by `train`
   /// A peer's failure ends the job: called on the watch's thread, does not return.
