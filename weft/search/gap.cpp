@@ -170,6 +170,7 @@ Gap explain_gap(const Candidate& candidate, double bound_s, const Graph& trainin
   Gap gap;
   Timeline usual;
   Timeline free;
+  constexpr SimulateOptions kTimeAlone = {.memory = false};
   // Each with a cost model of its own.
   const std::array<std::function<void()>, 3> parts = {
       [&] {
@@ -177,10 +178,12 @@ Gap explain_gap(const Candidate& candidate, double bound_s, const Graph& trainin
         const Program own = lower(training, candidate.plan, ops);
         gap.bounds = class_bounds({own, training, ops, cost}, candidate.plan);
       },
-      [&] { usual = simulate(program, training, ops, CostModel(candidate.plan.cluster)); },
+      [&] {
+        usual = simulate(program, training, ops, CostModel(candidate.plan.cluster), kTimeAlone);
+      },
       [&] {
         const Cluster links = with_free_links(candidate.plan.cluster);
-        free = simulate(program, training, ops, CostModel(links));
+        free = simulate(program, training, ops, CostModel(links), kTimeAlone);
       }};
   for_each_index(parts.size(), [&](std::size_t i) { parts[i](); });
   std::erase_if(gap.bounds, [&](const ClassBound& bound) { return bound.seconds <= bound_s; });
