@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "weft/launch/worker_process.h"
+#include "weft/launch/reserved_port.h"
 #include "weft/runtime/communicator.h"
 
 namespace weft {
@@ -115,13 +115,13 @@ void measure(int rank, int world, int shm_port, int gloo_port, int rounds) {
 
 // Processes start before libtorch has threads.
 int run(int world, int rounds) {
-  const int ports[2] = {free_port(), free_port()};
+  const ReservedPort ports[2];
   std::vector<pid_t> pids;
   for (int rank = 0; rank < world; ++rank) {
     const pid_t pid = ::fork();
     if (pid == 0) {
       try {
-        measure(rank, world, ports[0], ports[1], rounds);
+        measure(rank, world, ports[0].number(), ports[1].number(), rounds);
       } catch (const std::exception& error) {
         fmt::print(stderr, "rank {}: {}\n", rank, error.what());
         std::_Exit(1);

@@ -123,6 +123,23 @@ def paths(plan, folder, want):
           all("WEFT_COMM" in text for text in said), said)
 
 
+def strangers(plan, folder):
+    """Rank 1 of a job that was given the port of another one."""
+    port = free_port()
+
+    def start(rank, job):
+        return subprocess.Popen(worker_words(plan, os.path.join(folder, "strangers")), stdout=subprocess.PIPE, text=True,
+                                env=clean_environment(**open_mpi(rank, port), PMIX_NAMESPACE=job), stderr=subprocess.STDOUT)
+
+    first, stranger = start(0, "one"), start(1, "two")
+    said = stranger.communicate(timeout=60)[0]
+    check("a rank of another job says so", stranger.returncode == 1 and "MASTER_PORT" in said and
+          f"127.0.0.1:{port} is rank 0 of another job" in said, said)
+    second = start(1, "one")
+    said = [rank.communicate(timeout=60)[0] for rank in (first, second)]
+    check("and disturbs nobody", [first.returncode, second.returncode] == [0, 0], said)
+
+
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(word) for word in file.read().split()]
@@ -156,6 +173,7 @@ def main():
         plan = os.path.join(folder, "plan.json")
         must("plan", TINY, "--cluster", "local:2", "--batch", "8", "--recipe", "dp=2", "-o", plan, "-q")
         paths(plan, folder, launchers(plan, folder))
+        strangers(plan, folder)
         leaves_nothing(folder)
     return summary()
 

@@ -322,10 +322,13 @@ def run_damage(site, outcome):
             outcome.wrong.append(f"did not go on from the older one (exit code {job.returncode})")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def reserve_port(site):
+    """A port that nobody else is given until the site is cleaned."""
+    reservation = socket.socket()
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind(("127.0.0.1", 0))
+    site.undo.append(reservation.close)
+    return reservation.getsockname()[1]
 
 
 def judge_plain(site, outcome, ranks, struck):
@@ -349,7 +352,7 @@ def judge_plain(site, outcome, ranks, struck):
 def run_plain(site, outcome):
     if site.case.where == "load":
         site.copy_base()
-    port = str(free_port())
+    port = str(reserve_port(site))
     more = ["--timeout", START_TIMEOUT] if site.case.where == "start" else []
     words = [site.campaign.worker, site.campaign.plans[site.case.recipe], *site.words(*more)]
     world = catalogue.RECIPES[site.case.recipe][0]

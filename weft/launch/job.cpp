@@ -18,6 +18,7 @@
 #include "weft/launch/cause.h"
 #include "weft/launch/fork_ranks.h"
 #include "weft/launch/pulse.h"
+#include "weft/launch/reserved_port.h"
 #include "weft/launch/worker_process.h"
 
 namespace weft {
@@ -99,6 +100,7 @@ class Subreaper {
 /// All workers end with it, whatever happens.
 struct Job {
   Subreaper subreaper;
+  ReservedPort port;
   RankHost host;
   std::vector<WorkerProcess> workers;
   std::vector<Pulse> pulses;  // by rank; "ended" also until a worker's first word
@@ -321,7 +323,7 @@ JobResult run_job(const JobSpec& spec, const OnMessage& on_message) {
   Job job;
   job.reported.resize(spec.ranks);
   job.pulses.resize(spec.ranks, {.ended = true});
-  job.host = start_host(spec, free_port(), job.workers);
+  job.host = start_host(spec, job.port.number(), job.workers);
   auto last_look = Clock::now();
   while (true) {
     wait_for_news(job, signals);

@@ -10,8 +10,8 @@
 namespace weft {
 
 /// A job on this machine: one process for each rank, with RANK, LOCAL_RANK, WORLD_SIZE,
-/// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WEFT_REPORT_FD, WEFT_ACTIVITY_FD and WEFT_RESTART in
-/// the environment.
+/// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, WEFT_JOB, WEFT_REPORT_FD, WEFT_ACTIVITY_FD and
+/// WEFT_RESTART in the environment.
 struct JobSpec {
   std::string executable = {};  // its main begins with fork_ranks()
   std::vector<std::string> arguments = {};

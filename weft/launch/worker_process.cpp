@@ -2,9 +2,7 @@
 // in a signal handler, so everything that allocates is prepared before.
 #include "weft/launch/worker_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -17,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <string_view>
 #include <utility>
 
@@ -45,6 +44,12 @@ Pipe make_pipe() {
   return {.read_end = ends[0], .write_end = ends[1]};
 }
 
+// No other job has it, so that ranks which meet know whether they belong together.
+std::string new_mark() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
 std::vector<std::string> host_environment(const JobSpec& job, int port) {
   const std::vector<std::string> ours = {
       fmt::format("{}={}", kForkRanks, job.ranks),
@@ -52,6 +57,7 @@ std::vector<std::string> host_environment(const JobSpec& job, int port) {
       fmt::format("LOCAL_WORLD_SIZE={}", job.ranks),
       "MASTER_ADDR=127.0.0.1",
       fmt::format("MASTER_PORT={}", port),
+      "WEFT_JOB=" + new_mark(),
       fmt::format("OMP_NUM_THREADS={}", job.threads_per_rank),
       fmt::format("WEFT_REPORT_FD={}", kReportFd),
       fmt::format("{}={}", kActivityFd, kSharedFd),
@@ -310,24 +316,6 @@ std::string describe_status(int status) {
     return fmt::format("was killed by signal {} (SIG{})", number, name == nullptr ? "?" : name);
   }
   return fmt::format("exited with status {}", WEXITSTATUS(status));
-}
-
-int free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool ok = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  const int error = errno;
-  if (fd >= 0) {
-    ::close(fd);
-  }
-  if (!ok) {
-    fail_environment("no free port on the loopback interface: {}", std::strerror(error));
-  }
-  return ntohs(address.sin_port);
 }
 
 }  // namespace weft

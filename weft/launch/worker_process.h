@@ -62,7 +62,4 @@ void destroy(WorkerProcess& worker);
 /// "exited with status 3", "was killed by signal 9 (SIGKILL)".
 [[nodiscard]] std::string describe_status(int status);
 
-/// A TCP port on the loopback interface that was free a moment ago.
-[[nodiscard]] int free_port();
-
 }  // namespace weft

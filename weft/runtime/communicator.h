@@ -25,6 +25,7 @@ struct Rendezvous {
   int port = 0;
   int rank = 0;
   int world = 1;
+  std::string job = {};    // the same on all ranks, and on those of no other job; "": not known
   double timeout_s = 300;  // of every operation
   /// How groups talk: "shm", "gloo", "nccl", or "" for the best that all members can use. The
   /// environment variable WEFT_COMM says it where this does not.

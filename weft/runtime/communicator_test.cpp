@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "weft/runtime/ranks_as_threads.h"
@@ -302,13 +303,14 @@ TEST(Communicator, ARankThatLeavesIsNoticed) {
 }
 
 TEST(Communicator, AWaitEndsAtItsDeadline) {
-  const int port = free_port();
+  const ReservedPort port;
   std::vector<std::string> said(2);
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
-        Communicator communicator({.port = port, .rank = rank, .world = 2, .timeout_s = 1});
+        Communicator communicator(
+            {.port = port.number(), .rank = rank, .world = 2, .timeout_s = 1});
         if (rank == 1) {
           std::this_thread::sleep_for(std::chrono::seconds(2));
           return;
@@ -325,14 +327,43 @@ TEST(Communicator, AWaitEndsAtItsDeadline) {
 }
 
 TEST(Communicator, SaysWhomItCannotMeet) {
+  const ReservedPort port;
   try {
     const Communicator alone(
-        {.host = "127.0.0.1", .port = free_port(), .rank = 1, .world = 2, .timeout_s = 0.2});
+        {.host = "127.0.0.1", .port = port.number(), .rank = 1, .world = 2, .timeout_s = 0.2});
     FAIL();
   } catch (const PeerError& error) {
     EXPECT_NE(std::string(error.what()).find("meeting 2 ranks at 127.0.0.1:"), std::string::npos)
         << error.what();
   }
+}
+
+TEST(Communicator, DoesNotMeetAnotherJob) {
+  // Two jobs at one port: the second one's rank 1 comes first, and must not take the place of the
+  // first one's.
+  const ReservedPort port;
+  const auto place = [&](int rank, const char* job) {
+    return Rendezvous{.port = port.number(), .rank = rank, .world = 2, .job = job, .timeout_s = 20};
+  };
+  std::atomic<int> met = 0;
+  const auto meet = [&](int rank) {
+    Communicator communicator(place(rank, "first"));
+    communicator.barrier();
+    ++met;
+  };
+  {
+    const std::jthread host([&] { meet(0); });
+    try {
+      const Communicator stranger(place(1, "second"));
+      ADD_FAILURE() << "took rank 0 of the first job for its own";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 0 of another job ('first', this one is "),
+                std::string::npos)
+          << error.what();
+    }
+    const std::jthread peer([&] { meet(1); });
+  }
+  EXPECT_EQ(met, 2);
 }
 
 TEST(Communicator, SaysThatNcclIsMissing) {

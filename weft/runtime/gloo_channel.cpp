@@ -118,6 +118,7 @@ class TcpStore final : public Store {
       store_ = c10::make_intrusive<c10d::PrefixStore>(
           "attempt " + environment("TORCHELASTIC_RESTART_COUNT"), store_);
     }
+    compare_jobs(rendezvous);
   }
   void set(const std::string& key, const std::string& value) override {
     guarded(
@@ -132,6 +133,21 @@ class TcpStore final : public Store {
   [[nodiscard]] const c10::intrusive_ptr<c10d::Store>& c10d_store() const { return store_; }
 
  private:
+  // A port may be taken by another job: its ranks would take ours for their own.
+  void compare_jobs(const Rendezvous& rendezvous) {
+    if (rendezvous.rank == 0) {
+      set("job", rendezvous.job);
+      return;
+    }
+    const std::string there = get("job");
+    if (there != rendezvous.job) {
+      fail_environment(
+          "rank {}: at {}:{} is rank 0 of another job ('{}', this one is '{}'): give every job a "
+          "MASTER_PORT of its own",
+          rendezvous.rank, rendezvous.host, rendezvous.port, there, rendezvous.job);
+    }
+  }
+
   c10::intrusive_ptr<c10d::Store> store_;
 };
 

@@ -27,12 +27,34 @@ struct Names {
   const char* rank;
   const char* world;
   const char* local_world;
+  const char* job[2];  // what together names the job; the second may be missing
 };
 constexpr Names kLaunchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"},
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID"}},
+    {"srun",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     "SLURM_NTASKS_PER_NODE",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    {"mpirun",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE"}},
 };
+
+// WEFT_JOB stands first, as weft's own launcher may run under another one.
+std::string job_mark(const Environment& environment, const Names& names) {
+  if (const auto mark = environment("WEFT_JOB")) {
+    return *mark;
+  }
+  std::string mark;
+  for (const char* name : names.job) {
+    const auto part = name == nullptr ? std::nullopt : environment(name);
+    mark += (part && !mark.empty() ? "." : "") + part.value_or("");
+  }
+  return mark;
+}
 
 void find_store(const Environment& environment, JobPlace& place) {
   Rendezvous& r = place.rendezvous;
@@ -75,6 +97,7 @@ JobPlace place_in_job(const Environment& environment) {
             names.world, *world);
     place.rendezvous.rank = *rank;
     place.rendezvous.world = *world;
+    place.rendezvous.job = job_mark(environment, names);
     place.local_world = find_number(environment, names.local_world).value_or(*world);
     find_store(environment, place);
     break;

@@ -28,12 +28,15 @@ TEST(JobPlace, ReadsTorchrun) {
                                           {"LOCAL_WORLD_SIZE", "4"},
                                           {"MASTER_ADDR", "host-a"},
                                           {"MASTER_PORT", "1234"},
+                                          {"TORCHELASTIC_RUN_ID", "run"},
+                                          {"SLURM_JOB_ID", "9"},
                                           {"SLURM_PROCID", "5"}}));
   EXPECT_EQ(place.rendezvous.rank, 3);
   EXPECT_EQ(place.rendezvous.world, 8);
   EXPECT_EQ(place.local_world, 4);
   EXPECT_EQ(place.rendezvous.host, "host-a");
   EXPECT_EQ(place.rendezvous.port, 1234);
+  EXPECT_EQ(place.rendezvous.job, "run");
 }
 
 TEST(JobPlace, ReadsSlurm) {
@@ -41,9 +44,11 @@ TEST(JobPlace, ReadsSlurm) {
                                           {"SLURM_NTASKS", "4"},
                                           {"SLURM_NTASKS_PER_NODE", "2"},
                                           {"SLURM_STEP_NODELIST", "n[07-08]"},
-                                          {"SLURM_JOB_ID", "12042"}}));
+                                          {"SLURM_JOB_ID", "12042"},
+                                          {"SLURM_STEP_ID", "3"}}));
   EXPECT_EQ(place.rendezvous.host, "n07");
   EXPECT_EQ(place.rendezvous.port, 29542);
+  EXPECT_EQ(place.rendezvous.job, "12042.3");
 }
 
 TEST(JobPlace, ReadsMpirunAndAsksForTheHost) {
@@ -51,6 +56,11 @@ TEST(JobPlace, ReadsMpirunAndAsksForTheHost) {
                                                   {"OMPI_COMM_WORLD_SIZE", "2"},
                                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
   EXPECT_EQ(place_in_job(of(variables)).rendezvous.host, "127.0.0.1");
+  EXPECT_EQ(place_in_job(of(variables)).rendezvous.job, "");
+  variables["PMIX_NAMESPACE"] = "77";
+  EXPECT_EQ(place_in_job(of(variables)).rendezvous.job, "77");
+  variables["WEFT_JOB"] = "mine";
+  EXPECT_EQ(place_in_job(of(variables)).rendezvous.job, "mine");
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
   EXPECT_THROW(static_cast<void>(place_in_job(of(variables))), Error);
 }

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/launch/worker_process.h"
+#include "weft/launch/reserved_port.h"
 #include "weft/runtime/communicator.h"
 
 namespace weft {
@@ -14,7 +14,7 @@ namespace weft {
 /// exception of the lowest rank is thrown again when all have ended.
 inline void run_ranks(int n, const std::function<void(Communicator&)>& body,
                       const std::string& path = "") {
-  const int port = free_port();
+  const ReservedPort port;
   std::vector<std::exception_ptr> errors(n);
   {
     std::vector<std::jthread> threads;
@@ -22,7 +22,7 @@ inline void run_ranks(int n, const std::function<void(Communicator&)>& body,
       threads.emplace_back([&, rank] {
         try {
           Communicator communicator({.host = "127.0.0.1",
-                                     .port = port,
+                                     .port = port.number(),
                                      .rank = rank,
                                      .world = n,
                                      .timeout_s = 20,
