@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "weft/base/error.h"
+#include "weft/base/parallel.h"
 #include "weft/program/expand.h"
 #include "weft/program/memory.h"
 
@@ -342,9 +343,12 @@ bool devices_alike(const Program& program, int stage) {
 
 std::vector<std::string> violations(const Program& program, const Graph& graph,
                                     const OpTable& ops) {
+  std::vector<std::vector<std::string>> flows(program.stages.size());
+  for_each_index(flows.size(), [&](std::size_t s) {
+    flows[s] = FlowCheck(program, static_cast<int>(s), graph, ops).run();
+  });
   std::vector<std::string> found;
-  for (std::size_t s = 0; s < program.stages.size(); ++s) {
-    const auto flow = FlowCheck(program, static_cast<int>(s), graph, ops).run();
+  for (const std::vector<std::string>& flow : flows) {
     found.insert(found.end(), flow.begin(), flow.end());
   }
   check_edges(program, found);

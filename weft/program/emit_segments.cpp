@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
+#include "weft/base/parallel.h"
 #include "weft/program/emitter.h"
 
 namespace weft {
@@ -54,33 +55,70 @@ void StageEmitter::emit_return(int edge, ValueId parameter) {
   l_.program.edges[edge].to_slot = slot;
 }
 
+OpenEdges StageEmitter::take_edges(int first) {
+  for (Segment& segment : stage_.segments) {
+    for (Instruction& i : segment.instructions) {
+      i.edge += i.edge >= 0 ? first : 0;
+    }
+  }
+  for (auto* ends : {&open_.to_send, &open_.to_return}) {
+    for (OpenEdges::End& end : *ends) {
+      end.edge += first;
+    }
+  }
+  return std::move(open_);
+}
+
+namespace {
+
+void emit_all(StageEmitter& emitter, int chunks, bool weights) {
+  emitter.emit_gather();
+  for (int c = 0; c < chunks; ++c) {
+    emitter.emit_forward(c);
+  }
+  emitter.pace_gather();
+  for (int c = chunks - 1; c >= 0; --c) {
+    emitter.emit_backward(c, weights);
+  }
+  for (int c = chunks - 1; c >= 0 && weights; --c) {
+    emitter.emit_weight(c);
+  }
+  emitter.emit_sync();
+  emitter.emit_norm();
+  emitter.emit_update();
+}
+
+}  // namespace
+
 void emit_segments(Lowering& l) {
-  std::vector<StageEmitter> emitters;
+  Program& program = l.program;
+  const std::size_t stages = program.stages.size();
   const bool weights = has_weight_phase(l.plan);
-  for (std::size_t m = 0; m < l.program.stages.size(); ++m) {
+  std::vector<StageEmitter> emitters;
+  for (std::size_t m = 0; m < stages; ++m) {
     emitters.emplace_back(l, static_cast<int>(m));
-    StageEmitter& emitter = emitters.back();
-    const int chunks = static_cast<int>(l.meshes[m].stages.size());
-    emitter.emit_gather();
-    for (int c = 0; c < chunks; ++c) {
-      emitter.emit_forward(c);
-    }
-    emitter.pace_gather();
-    for (int c = chunks - 1; c >= 0; --c) {
-      emitter.emit_backward(c, weights);
-    }
-    for (int c = chunks - 1; c >= 0 && weights; --c) {
-      emitter.emit_weight(c);
-    }
-    emitter.emit_sync();
-    emitter.emit_norm();
-    emitter.emit_update();
   }
-  for (const Lowering::OpenEdge& open : l.to_send) {
-    emitters[l.program.edges[open.edge].from_stage].emit_send(open.edge, open.value);
+  for_each_index(stages, [&](std::size_t m) {
+    emit_all(emitters[m], static_cast<int>(l.meshes[m].stages.size()), weights);
+  });
+  std::vector<OpenEdges> open;
+  for (std::size_t m = 0; m < stages; ++m) {
+    open.push_back(emitters[m].take_edges(static_cast<int>(program.edges.size())));
+    program.edges.insert(program.edges.end(), open[m].edges.begin(), open[m].edges.end());
+    if (emitters[m].loss_slot() >= 0) {
+      program.loss_slot = emitters[m].loss_slot();
+      program.loss_stage = static_cast<int>(m);
+    }
   }
-  for (const Lowering::OpenEdge& open : l.to_return) {
-    emitters[l.program.edges[open.edge].to_stage].emit_return(open.edge, open.value);
+  for (const OpenEdges& of_stage : open) {
+    for (const OpenEdges::End& end : of_stage.to_send) {
+      emitters[program.edges[end.edge].from_stage].emit_send(end.edge, end.value);
+    }
+  }
+  for (const OpenEdges& of_stage : open) {
+    for (const OpenEdges::End& end : of_stage.to_return) {
+      emitters[program.edges[end.edge].to_stage].emit_return(end.edge, end.value);
+    }
   }
 }
 

@@ -64,13 +64,12 @@ void StageEmitter::gather_sums(ValueId sum) {
     const SlotId arrived = new_slot(sum, target);
     Instruction recv{.opcode = Opcode::recv, .lane = Lane::transfer};
     recv.writes = {arrived};
-    recv.edge = static_cast<int>(l_.program.edges.size());
-    l_.to_send.push_back({.edge = recv.edge, .value = sum});
-    l_.program.edges.push_back({.from_stage = mesh,
-                                .to_stage = index_,
-                                .from_slot = -1,
-                                .to_slot = arrived,
-                                .each_micro_batch = false});
+    recv.edge = open_edge(open_.to_send, sum,
+                          {.from_stage = mesh,
+                           .to_stage = index_,
+                           .from_slot = -1,
+                           .to_slot = arrived,
+                           .each_micro_batch = false});
     push(std::move(recv));
     Instruction add{.opcode = Opcode::accumulate};
     add.reads = {arrived};
@@ -126,8 +125,7 @@ void StageEmitter::emit_sync() {
     }
     const SlotId slot = synchronised(sum, beside_backward);
     if (sum == l_.graph.loss) {
-      l_.program.loss_slot = slot;
-      l_.program.loss_stage = index_;
+      loss_slot_ = slot;
     } else if (l_.sums[sum].size() > 1) {
       tied.push_back(sum);
     }
@@ -293,13 +291,12 @@ void StageEmitter::store_next(ValueId parameter, SlotId updated) {
     }
     Instruction send{.opcode = Opcode::send, .lane = Lane::transfer};
     send.reads = {final_slot};
-    send.edge = static_cast<int>(l_.program.edges.size());
-    l_.to_return.push_back({.edge = send.edge, .value = parameter});
-    l_.program.edges.push_back({.from_stage = index_,
-                                .to_stage = other,
-                                .from_slot = final_slot,
-                                .to_slot = -1,
-                                .each_micro_batch = false});
+    send.edge = open_edge(open_.to_return, parameter,
+                          {.from_stage = index_,
+                           .to_stage = other,
+                           .from_slot = final_slot,
+                           .to_slot = -1,
+                           .each_micro_batch = false});
     push(std::move(send));
   }
 }

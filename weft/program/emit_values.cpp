@@ -125,6 +125,13 @@ SlotId StageEmitter::stored_slot(ValueId value, const Placements& placements) {
   return it->second;
 }
 
+int StageEmitter::open_edge(std::vector<OpenEdges::End>& ends, ValueId value, const Edge& edge) {
+  const int number = static_cast<int>(open_.edges.size());
+  open_.edges.push_back(edge);
+  ends.push_back({.edge = number, .value = value});
+  return number;
+}
+
 // From another mesh, or from another chunk of this one.
 void StageEmitter::receive(ValueId value) {
   const int producer = stage_of_value(l_, value);
@@ -134,16 +141,14 @@ void StageEmitter::receive(ValueId value) {
   }
   const SlotId slot = new_slot(value, placements);
   remember(value, slot);
-  const int edge = static_cast<int>(l_.program.edges.size());
-  l_.to_send.push_back({.edge = edge, .value = value});
-  l_.program.edges.push_back({.from_stage = l_.mesh_of[producer],
-                              .to_stage = index_,
-                              .from_slot = -1,
-                              .to_slot = slot,
-                              .each_micro_batch = true});
   Instruction recv{.opcode = Opcode::recv, .lane = Lane::transfer};
   recv.writes = {slot};
-  recv.edge = edge;
+  recv.edge = open_edge(open_.to_send, value,
+                        {.from_stage = l_.mesh_of[producer],
+                         .to_stage = index_,
+                         .from_slot = -1,
+                         .to_slot = slot,
+                         .each_micro_batch = true});
   recv.moved = true;
   auto& list = segment_->instructions;
   list.insert(list.begin() + static_cast<std::ptrdiff_t>(recvs_++), recv);

@@ -10,9 +10,21 @@
 
 namespace weft {
 
-/// Emits the segments of one mesh. Knows for each segment which slots hold which value in which
-/// placement, so that a conversion is made once and shared by all who need it. Chunks share
-/// parameters and sums; other values go from one chunk to another as from one mesh to another.
+/// Edges whose other end another stage is still to make. They are numbered from 0 on each stage.
+struct OpenEdges {
+  struct End {
+    int edge = -1;
+    ValueId value = -1;
+  };
+  std::vector<Edge> edges;
+  std::vector<End> to_send;
+  std::vector<End> to_return;  // the parameter goes back to a home
+};
+
+/// Emits the segments of one mesh, beside those of others: it changes its own stage alone. Knows
+/// for each segment which slots hold which value in which placement, so that a conversion is made
+/// once and shared by all who need it. Chunks share parameters and sums; other values go from one
+/// chunk to another as from one mesh to another.
 class StageEmitter {
  public:
   StageEmitter(Lowering& l, int mesh);
@@ -27,6 +39,11 @@ class StageEmitter {
   void emit_sync();
   void emit_norm();
   void emit_update();
+
+  /// Behind these: the edges that it left open, numbered from `first` on in its instructions now.
+  [[nodiscard]] OpenEdges take_edges(int first);
+  /// Where the loss is in the end, if it is here; or -1.
+  [[nodiscard]] SlotId loss_slot() const { return loss_slot_; }
 
   /// Sends the value of an edge that another stage asked for, as soon as it is made. Fills in
   /// `from_slot`.
@@ -44,6 +61,7 @@ class StageEmitter {
   SlotId convert(SlotId from, const Placements& needed, SlotId into = -1);
   SlotId stored_slot(ValueId value, const Placements& placements);
   void receive(ValueId value);
+  int open_edge(std::vector<OpenEdges::End>& ends, ValueId value, const Edge& edge);
   void hand_over(ValueId value, const Placements& placements, int chunk);
   SlotId find(ValueId value, const Placements& placements) const;
   [[nodiscard]] std::vector<SlotId> visible(ValueId value) const;
@@ -85,6 +103,8 @@ class StageEmitter {
   Lowering& l_;
   int index_;
   StageProgram& stage_;
+  OpenEdges open_;
+  SlotId loss_slot_ = -1;
   Phase phase_ = Phase::forward;
   Segment* segment_ = nullptr;
   int chunk_ = 0;

@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 
 #include "weft/base/error.h"
 #include "weft/base/parallel.h"
@@ -20,7 +20,7 @@ struct Pass {
   void (*run_stage)(Lowering&, int) = nullptr;  // or this, for each stage of the program
 };
 
-constexpr Pass kPasses[] = {
+constexpr Pass kInstructionPasses[] = {
     {"assign_stages", assign_stages},  // every node gets its stage, every parameter its homes
     {"place_nodes", place_nodes},      // splits of every node, placements of every value
     {"emit_segments", emit_segments},  // instructions, conversions, recomputation, transfers
@@ -29,8 +29,11 @@ constexpr Pass kPasses[] = {
     {"overwrite_inputs", nullptr, overwrite_inputs},  // outputs in the storage of inputs that die
     {"insert_waits", nullptr, insert_waits},  // before the first use of what a collective writes
     {"insert_frees", nullptr, insert_frees},  // behind the last use of every storage
-    {"schedule_stages", schedule_stages},     // the order of micro-batches
-    {"space_sends", space_sends},             // when what was sent is given back
+};
+
+constexpr Pass kOrderPasses[] = {
+    {"schedule_stages", schedule_stages},  // the order of micro-batches
+    {"space_sends", space_sends},          // when what was sent is given back
 };
 
 template <typename Run>
@@ -43,15 +46,49 @@ void name_in_errors(const Pass& pass, const Run& run) {
 }
 
 // Passes over stages from here on, all stages at the same time; behind the last of these.
-const Pass* run_on_stages(const Pass* from, Lowering& l) {
-  const Pass* end = std::find_if(from, std::end(kPasses),
-                                 [](const Pass& pass) { return pass.run_stage == nullptr; });
+const Pass* run_on_stages(const Pass* from, const Pass* last, Lowering& l) {
+  const Pass* end =
+      std::find_if(from, last, [](const Pass& pass) { return pass.run_stage == nullptr; });
   for_each_index(l.program.stages.size(), [&](std::size_t stage) {
     for (const Pass* pass = from; pass != end; ++pass) {
       name_in_errors(*pass, [&] { pass->run_stage(l, static_cast<int>(stage)); });
     }
   });
   return end;
+}
+
+void run_passes(std::span<const Pass> passes, Lowering& l) {
+  const Pass* end = passes.data() + passes.size();
+  for (const Pass* pass = passes.data(); pass != end;) {
+    if (pass->run_stage != nullptr) {
+      pass = run_on_stages(pass, end, l);
+    } else {
+      name_in_errors(*pass, [&] { pass->run(l); });
+      ++pass;
+    }
+  }
+}
+
+// Which mesh runs which stages of the plan.
+void find_meshes(Lowering& l) {
+  l.meshes = meshes(l.plan);
+  l.mesh_of.resize(l.plan.stages.size());
+  for (std::size_t m = 0; m < l.meshes.size(); ++m) {
+    for (const int stage : l.meshes[m].stages) {
+      l.mesh_of[stage] = static_cast<int>(m);
+    }
+  }
+}
+
+// Whether two plans have the same instructions.
+bool differ_in_order_alone(const Plan& a, Plan b) {
+  if (has_weight_phase(a) != has_weight_phase(b)) {
+    return false;
+  }
+  b.origin = a.origin;
+  b.schedule = a.schedule;
+  b.order = a.order;
+  return a == b;
 }
 
 }  // namespace
@@ -67,29 +104,35 @@ Lowering begin_lowering(const Graph& graph, const Plan& plan, const OpTable& ops
   l.repeated = plan.repeat_values ? repeated_values(graph, ops)
                                   : std::vector<bool>(graph.values.size(), false);
   l.program.micro_batches = plan.micro_batches;
-  l.meshes = meshes(plan);
-  l.mesh_of.resize(plan.stages.size());
-  for (std::size_t m = 0; m < l.meshes.size(); ++m) {
+  find_meshes(l);
+  for (const PlanMesh& mesh : l.meshes) {
     l.program.stages.push_back(
-        {.mesh = l.meshes[m].mesh, .slots = {}, .segments = {}, .schedule = {}, .send_slack = 1});
-    for (const int stage : l.meshes[m].stages) {
-      l.mesh_of[stage] = static_cast<int>(m);
-    }
+        {.mesh = mesh.mesh, .slots = {}, .segments = {}, .schedule = {}, .send_slack = 1});
   }
   return l;
 }
 
 Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Program* beside) {
   Lowering l = begin_lowering(graph, plan, ops, beside);
-  for (const Pass* pass = std::begin(kPasses); pass != std::end(kPasses);) {
-    if (pass->run_stage != nullptr) {
-      pass = run_on_stages(pass, l);
-    } else {
-      name_in_errors(*pass, [&] { pass->run(l); });
-      ++pass;
-    }
-  }
+  run_passes(kInstructionPasses, l);
+  run_passes(kOrderPasses, l);
   return std::move(l.program);
+}
+
+const Program& RepeatedLowering::program(const Plan& plan) {
+  if (plan_ && differ_in_order_alone(*plan_, plan)) {
+    Lowering l{.graph = graph_, .plan = plan, .ops = ops_, .program = std::move(program_)};
+    find_meshes(l);
+    for (StageProgram& stage : l.program.stages) {
+      stage.schedule.clear();
+    }
+    run_passes(kOrderPasses, l);
+    program_ = std::move(l.program);
+  } else {
+    program_ = lower(graph_, plan, ops_);
+  }
+  plan_ = plan;
+  return program_;
 }
 
 }  // namespace weft

@@ -52,14 +52,6 @@ struct Lowering {
   std::vector<Placements> produced = {};             // by value: as its node gives it
   std::vector<Placements> settled = {};              // by value: as later nodes find it
   std::vector<std::map<int, Placements>> sums = {};  // by accumulate output, mesh: the accumulator
-
-  // emit_segments: edges whose other end is still to be made
-  struct OpenEdge {
-    int edge = -1;
-    ValueId value = -1;
-  };
-  std::vector<OpenEdge> to_send = {};
-  std::vector<OpenEdge> to_return = {};  // the parameter goes back to a home
 };
 
 [[nodiscard]] inline bool is_accumulate(const Node& node) {

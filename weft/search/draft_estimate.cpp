@@ -54,7 +54,7 @@ int stage_of(const Draft& draft, int layer) {
 
 }  // namespace
 
-const Drafting::Orders& Drafting::orders(const Configuration& c, int micro_batches) const {
+const PlayedOrder& Drafting::order(const Configuration& c, int micro_batches) const {
   const auto [known, fresh] = orders_.try_emplace({.meshes = static_cast<int>(c.meshes.size()),
                                                    .chunks = c.chunks,
                                                    .folded = c.folded,
@@ -64,7 +64,7 @@ const Drafting::Orders& Drafting::orders(const Configuration& c, int micro_batch
     for (int s = 0; s < c.stages(); ++s) {
       mesh_of.push_back(c.mesh_index(s));
     }
-    known->second = schedule_orders(schedule_of(c), mesh_of, micro_batches);
+    known->second = PlayedOrder(mesh_of, schedule_orders(schedule_of(c), mesh_of, micro_batches));
   }
   return known->second;
 }
@@ -77,7 +77,6 @@ PlayedStages Drafting::played_stages(const Draft& draft) const {
     const StageCost& cost = draft.answers[s].cost;
     const double kernels_s = cost.forward_s + cost.backward_s + cost.weight_s;
     const double longer = kernels_s > 0 ? cost.micro_batch_s() / kernels_s : 1;
-    stages.mesh_of.push_back(c.mesh_index(s));
     stages.forward_s.push_back(longer * cost.forward_s);
     stages.backward_s.push_back(longer * (cost.backward_s + (apart ? 0 : cost.weight_s)));
     stages.weight_s.push_back(apart ? longer * cost.weight_s : 0);
@@ -96,9 +95,9 @@ std::vector<double> Drafting::mesh_ends(const Configuration& c, const PlayedStag
     return {m * (stages.forward_s[0] + stages.backward_s[0] + stages.weight_s[0])};
   }
   const int played = m <= kRounds * meshes ? m : (kRounds - 1) * meshes + m % meshes;
-  std::vector<double> ends = played_seconds(stages, orders(c, played));
+  std::vector<double> ends = order(c, played).play(stages);
   if (played < m && !ends.empty()) {
-    const std::vector<double> before = played_seconds(stages, orders(c, played - meshes));
+    const std::vector<double> before = order(c, played - meshes).play(stages);
     const double round_s = std::ranges::max(ends) - std::ranges::max(before);
     for (double& end : ends) {
       end += (m - played) / meshes * round_s;

@@ -67,6 +67,12 @@ void take_time(const Timeline& timeline, Candidate& candidate) {
   candidate.stage_share = stage_shares(candidate.plan, timeline);
 }
 
+Candidate candidate_of(const Plan& plan, const Timeline& timeline) {
+  Candidate candidate = candidate_of(plan, timeline.peak_memory_bytes);
+  take_time(timeline, candidate);
+  return candidate;
+}
+
 }  // namespace
 
 bool better(const Candidate& a, const Candidate& b) {
@@ -113,35 +119,30 @@ double judging_work(const Graph& training, std::size_t micro_batches) {
 
 Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTable& ops,
                              const CostModel& cost) {
-  const Timeline timeline = simulate(lower(training, plan, ops), training, ops, cost);
-  Candidate candidate = candidate_of(plan, timeline.peak_memory_bytes);
-  take_time(timeline, candidate);
-  return candidate;
+  return candidate_of(plan, simulate(lower(training, plan, ops), training, ops, cost));
 }
 
 std::optional<Candidate> evaluate_if_it_ends(const Plan& plan, const Graph& training,
                                              const OpTable& ops, const CostModel& cost) {
-  try {
-    return evaluate_unchecked(plan, training, ops, cost);
-  } catch (const Deadlock&) {
-    return std::nullopt;
-  }
+  return evaluate_program(plan, lower(training, plan, ops), training, ops, cost, Interest::always);
 }
 
-std::optional<Candidate> evaluate_if_it_fits(const Plan& plan, const Graph& training,
-                                             const OpTable& ops, const CostModel& cost) {
-  const Program program = lower(training, plan, ops);
-  Candidate candidate =
-      candidate_of(plan, peak_memory_bytes(program, training, ops, cost.cluster()));
-  if (!candidate.fits) {
-    return candidate;
-  }
+std::optional<Candidate> evaluate_program(const Plan& plan, const Program& program,
+                                          const Graph& training, const OpTable& ops,
+                                          const CostModel& cost, Interest interest) {
   try {
-    take_time(simulate(program, training, ops, cost, {.memory = false}), candidate);
+    if (interest == Interest::always) {
+      return candidate_of(plan, simulate(program, training, ops, cost));
+    }
+    Candidate candidate =
+        candidate_of(plan, peak_memory_bytes(program, training, ops, cost.cluster()));
+    if (candidate.fits) {
+      take_time(simulate(program, training, ops, cost, {.memory = false}), candidate);
+    }
+    return candidate;
   } catch (const Deadlock&) {
     return std::nullopt;
   }
-  return candidate;
 }
 
 Candidate evaluate(const Plan& plan, const Graph& training, const OpTable& ops) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "weft/cost/cost.h"
+#include "weft/program/program.h"
 #include "weft/search/search.h"
 
 namespace weft {
@@ -29,10 +31,15 @@ void check_program(const Plan& plan, const Graph& training, const OpTable& ops);
                                                            const OpTable& ops,
                                                            const CostModel& cost);
 
-/// The same; a plan that does not fit is not simulated, its `step_s` is infinite.
-[[nodiscard]] std::optional<Candidate> evaluate_if_it_fits(const Plan& plan, const Graph& training,
-                                                           const OpTable& ops,
-                                                           const CostModel& cost);
+/// What of a plan is of interest.
+enum class Interest : std::uint8_t {
+  always,   // its time and memory
+  if_fits,  // its time only if it fits; otherwise it is not simulated, and `step_s` is infinite
+};
+/// The same of a plan whose program is known.
+[[nodiscard]] std::optional<Candidate> evaluate_program(const Plan& plan, const Program& program,
+                                                        const Graph& training, const OpTable& ops,
+                                                        const CostModel& cost, Interest interest);
 
 /// What evaluating a plan takes, in nodes that are simulated: a search has a limit of it.
 [[nodiscard]] double judging_work(const Graph& training, std::size_t micro_batches);

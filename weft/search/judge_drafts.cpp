@@ -17,8 +17,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "weft/search/evaluate.h"
-
 namespace weft {
 namespace {
 
@@ -160,10 +158,9 @@ void DraftJudge::judge(Draft& draft, double order_below_s) {
     add_work(c);
     // Of one that does not fit only its memory is of interest where something fits.
     const Experience seen = experience(c);
-    const auto evaluate =
-        seen.alike && seen.enough && best_s_ < kNever ? evaluate_if_it_fits : evaluate_if_it_ends;
+    const bool time_is_known = seen.alike && seen.enough && best_s_ < kNever;
     std::optional<Candidate> judged =
-        evaluate(how_.drafting.plan(draft), how_.model.training, how_.model.ops, how_.model.cost);
+        evaluate(how_.drafting.plan(draft), time_is_known ? Interest::if_fits : Interest::always);
     if (!judged) {
       note_("{}: its stages would wait for each other", configuration_name(c));
       return;
@@ -288,8 +285,8 @@ Draft DraftJudge::with_less_room(Draft draft, const Candidate& candidate) const 
 
 // Nothing: that order does not end.
 std::optional<Candidate> DraftJudge::try_order(const Draft& draft, const PipelineOrder& order) {
-  std::optional<Candidate> candidate = evaluate_if_it_fits(
-      how_.drafting.plan(draft, order), how_.model.training, how_.model.ops, how_.model.cost);
+  std::optional<Candidate> candidate =
+      evaluate(how_.drafting.plan(draft, order), Interest::if_fits);
   const std::string name = configuration_name(draft.configuration);
   if (!candidate) {
     note_("{}: its stages would wait for each other", name);
@@ -357,6 +354,11 @@ bool DraftJudge::correct(Draft& draft, const Candidate& candidate) const {
     draft = std::move(kept);
   }
   return !same(before, asked, draft);
+}
+
+std::optional<Candidate> DraftJudge::evaluate(const Plan& plan, Interest interest) {
+  return evaluate_program(plan, lowering_.program(plan), how_.model.training, how_.model.ops,
+                          how_.model.cost, interest);
 }
 
 void DraftJudge::add_work(const Configuration& c) {

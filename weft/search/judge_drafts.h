@@ -2,8 +2,11 @@
 
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "weft/program/lower.h"
+#include "weft/search/evaluate.h"
 #include "weft/search/mesh_tables.h"
 #include "weft/search/plan_draft.h"
 #include "weft/search/search_notes.h"
@@ -31,7 +34,10 @@ struct JudgeEffort {
 class DraftJudge {
  public:
   DraftJudge(const Judging& how, PlanSearchResult& result)
-      : how_(how), note_{how.limits.log, result.log}, result_(result) {}
+      : how_(how),
+        lowering_(how.model.training, how.model.ops),
+        note_{how.limits.log, result.log},
+        result_(result) {}
 
   /// Those that it has not judged yet, the best estimates first (less what orders may save, where
   /// drafts know it), as long as they are near the best plan of all and the effort allows.
@@ -76,8 +82,10 @@ class DraftJudge {
   void note_stages(const Draft& draft, const Candidate& candidate) const;
   bool correct(Draft& draft, const Candidate& candidate) const;
   void add_work(const Configuration& c);
+  [[nodiscard]] std::optional<Candidate> evaluate(const Plan& plan, Interest interest);
 
   Judging how_;
+  RepeatedLowering lowering_;
   SearchNotes note_;
   PlanSearchResult& result_;
   double work_ = 0;

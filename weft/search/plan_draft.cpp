@@ -79,12 +79,13 @@ bool Drafting::cut(Draft& draft, double most_s) const {
     return true;
   }
   if (c.chunks > 1) {
-    move_layers(draft, kMostMoves, [&](const std::vector<double>& times) {
+    const auto step_s = [&](const std::vector<double>& times) {
       const std::vector<double> sums = mesh_sums(c, times);
       const double share = ends_share(c);
       return (c.micro_batches - share) * *std::ranges::max_element(sums) +
              share * std::accumulate(sums.begin(), sums.end(), 0.0);
-    });
+    };
+    move_layers(draft, kMostMoves, step_s, nullptr);
   }
   answer(draft);
   return draft.step_s < kNever;
@@ -98,6 +99,7 @@ void Drafting::improve(Draft& draft) const {
   }
   const int played = std::min(c.micro_batches, kPlayedRounds * static_cast<int>(c.meshes.size()));
   const int effort = static_cast<int>(kPlayedTasks / (3 * played * c.stages()));
+  const PlayedOrder& in_order = order(c, played);
   PlayedStages stages = played_stages(draft);
   const auto sum = [](const std::vector<double>& of) {
     return std::accumulate(of.begin(), of.end(), 0.0);
@@ -105,17 +107,32 @@ void Drafting::improve(Draft& draft) const {
   const double all = sum(stages.forward_s) + sum(stages.backward_s) + sum(stages.weight_s);
   const double forward = sum(stages.forward_s) / all;
   const double backward = sum(stages.backward_s) / all;
-  Draft moved = draft;
-  move_layers(moved, effort, [&](const std::vector<double>& times) {
+  const auto step_s = [&](const std::vector<double>& times) {
     for (std::size_t s = 0; s < times.size(); ++s) {
       stages.forward_s[s] = forward * times[s];
       stages.backward_s[s] = backward * times[s];
       stages.weight_s[s] = (1 - forward - backward) * times[s];
     }
-    const std::vector<double> ends = played_seconds(stages, orders(c, played));
+    const std::vector<double> ends = in_order.play(stages);
     const double last = ends.empty() ? kNever : *std::ranges::max_element(ends);
     return last + (c.micro_batches - played) * std::ranges::max(mesh_sums(c, times));
-  });
+  };
+  // A mesh begins when the first micro-batch has come through the stages before its first one, and
+  // behind its last backward, which is that stage's, the last micro-batch goes back through them.
+  const auto least_s = [&](const std::vector<double>& times) {
+    const std::vector<double> sums = mesh_sums(c, times);
+    double least = 0;
+    double before = 0;
+    for (std::size_t p = 0; p < sums.size(); ++p) {
+      const double weights = played * (1 - forward - backward) * sums[p];
+      least = std::max(least, forward * before + played * (forward + backward) * sums[p] +
+                                  std::max(weights, backward * before));
+      before += times[p];
+    }
+    return least + (c.micro_batches - played) * std::ranges::max(sums);
+  };
+  Draft moved = draft;
+  move_layers(moved, effort, step_s, least_s);
   if (moved.questions == draft.questions) {
     return;
   }
@@ -125,8 +142,8 @@ void Drafting::improve(Draft& draft) const {
   }
 }
 
-void Drafting::move_layers(Draft& draft, int effort,
-                           const std::function<double(const std::vector<double>&)>& step_s) const {
+void Drafting::move_layers(Draft& draft, int effort, const SecondsOfCut& step_s,
+                           const SecondsOfCut& least_s) const {
   LayerMoves problem{.layers = static_cast<int>(model_.chain.layers.size()),
                      .stage_s =
                          [&](int s, int first, int end) {
@@ -136,6 +153,7 @@ void Drafting::move_layers(Draft& draft, int effort,
                            return draft.table_of(s).seconds(question);
                          },
                      .step_s = step_s,
+                     .least_s = least_s,
                      .mesh_of = {}};
   std::vector<int> ends;
   for (int s = 0; s < draft.configuration.stages(); ++s) {

@@ -65,23 +65,23 @@ class Drafting {
   }
 
  private:
-  using Orders = std::vector<std::vector<OrderEntry>>;
-  struct OrdersKey {
+  struct OrderKey {
     int meshes = 0;
     int chunks = 0;
     bool folded = false;
     int micro_batches = 0;
-    auto operator<=>(const OrdersKey&) const = default;
+    auto operator<=>(const OrderKey&) const = default;
   };
 
   bool cover(Draft& draft, double seconds) const;
-  void move_layers(Draft& draft, int effort,
-                   const std::function<double(const std::vector<double>&)>& step_s) const;
+  using SecondsOfCut = std::function<double(const std::vector<double>&)>;
+  void move_layers(Draft& draft, int effort, const SecondsOfCut& step_s,
+                   const SecondsOfCut& least_s) const;
   [[nodiscard]] double estimate(const Draft& draft) const;
   [[nodiscard]] PlayedStages played_stages(const Draft& draft) const;
   [[nodiscard]] std::vector<double> mesh_ends(const Configuration& c,
                                               const PlayedStages& stages) const;
-  [[nodiscard]] const Orders& orders(const Configuration& c, int micro_batches) const;
+  [[nodiscard]] const PlayedOrder& order(const Configuration& c, int micro_batches) const;
   [[nodiscard]] double send_seconds(const Draft& draft, int stage) const;
   [[nodiscard]] double transfer_seconds(const PipelineMesh& from, const PipelineMesh& to,
                                         std::int64_t bytes) const;
@@ -89,7 +89,7 @@ class Drafting {
   const Task& task_;
   const BlockModel& model_;
   std::string schedule_;
-  mutable std::map<OrdersKey, Orders> orders_ = {};  // that were needed so far
+  mutable std::map<OrderKey, PlayedOrder> orders_ = {};  // that were needed so far
 };
 
 /// Of what a micro-batch takes on all meshes: for the ends of the pipeline.

@@ -3,43 +3,38 @@
 //
 //     F(s, i) needs F(s-1, i), sent       B(s, i) needs B(s+1, i), sent; the last stage F(s, i)
 //
-// What a mesh sends to another goes in the order of its tasks. Meshes are run in turn, each as far
-// as it gets: forwards go down the pipeline and backwards up, so the sweeps alternate.
+// What a mesh sends to another goes in the order of its tasks. Which tasks can follow each other
+// does not depend on their seconds. So meshes are run in turn once, each as far as it gets:
+// forwards go down the pipeline and backwards up, so the sweeps alternate. The row of tasks that
+// comes out of it is played in one pass.
 
 #include "weft/search/play_pipeline.h"
 
 #include <algorithm>
 
 namespace weft {
-namespace {
 
-constexpr double kNotYet = -1;
-
-class PipelinePlay {
+class PlayedOrder::Finder {
  public:
-  PipelinePlay(const PlayedStages& stages, const std::vector<std::vector<OrderEntry>>& orders)
-      : s_(stages),
+  Finder(const std::vector<int>& mesh_of, const std::vector<std::vector<OrderEntry>>& orders,
+         std::vector<Task>& tasks)
+      : mesh_of_(mesh_of),
         orders_(orders),
-        last_(static_cast<int>(stages.mesh_of.size()) - 1),
+        tasks_(tasks),
+        last_(static_cast<int>(mesh_of.size()) - 1),
         stages_of_(orders.size()),
-        next_(orders.size(), 0),
-        free_at_(orders.size(), 0),
-        links_(orders.size() * orders.size(), 0) {
+        next_(orders.size(), 0) {
     for (int s = 0; s <= last_; ++s) {
-      stages_of_[s_.mesh_of[s]].push_back(s);
+      stages_of_[mesh_of[s]].push_back(s);
     }
     for (const OrderEntry& entry : orders[0]) {
       micro_batches_ = std::max(micro_batches_, entry.micro_batch + 1);
     }
-    const std::size_t all = stages.mesh_of.size() * static_cast<std::size_t>(micro_batches_);
-    forward_there_.assign(all, kNotYet);
-    backward_there_.assign(all, kNotYet);
-    for (int i = 0; i < micro_batches_; ++i) {
-      forward_there_[i] = 0;
-    }
+    is_there_.assign(2 * mesh_of.size() * static_cast<std::size_t>(micro_batches_), false);
   }
 
-  std::vector<double> run() {
+  // Whether all orders come to their end.
+  bool run() {
     const auto meshes = static_cast<int>(orders_.size());
     for (bool further = true; further;) {
       further = false;
@@ -50,79 +45,99 @@ class PipelinePlay {
         further |= advance(p);
       }
     }
-    for (int p = 0; p < meshes; ++p) {
-      if (next_[p] < orders_[p].size()) {
-        return {};
-      }
-    }
-    return std::move(free_at_);
+    return std::ranges::equal(next_, orders_, {}, {},
+                              [](const std::vector<OrderEntry>& order) { return order.size(); });
   }
+
+  [[nodiscard]] int things() const { return static_cast<int>(is_there_.size()); }
 
  private:
-  [[nodiscard]] std::size_t place(int stage, int micro_batch) const {
-    return static_cast<std::size_t>(stage) * micro_batches_ + micro_batch;
+  [[nodiscard]] int thing(Kind kind, int stage, int micro_batch) const {
+    const int stages = last_ + 1;
+    return ((kind == Kind::forward ? 0 : stages) + stage) * micro_batches_ + micro_batch;
   }
 
-  // When what is sent by a mesh now is at another.
-  double arrival(int from_stage, int to_stage, double send_s) {
-    const int from = s_.mesh_of[from_stage];
-    const int to = s_.mesh_of[to_stage];
-    if (from == to) {
-      return free_at_[from];
-    }
-    double& link_free_at = links_[from * orders_.size() + to];
-    link_free_at = std::max(link_free_at, free_at_[from]) + send_s;
-    return link_free_at;
+  // What a stage makes for another one, or the last one for itself.
+  void make(Task& task, int to_stage, Kind needed_by, int micro_batch) {
+    const int to = mesh_of_[to_stage];
+    task.output = thing(needed_by, to_stage, micro_batch);
+    task.link = task.mesh == to ? -1 : task.mesh * static_cast<int>(orders_.size()) + to;
+    is_there_[task.output] = true;
   }
 
   // Runs a mesh as far as it gets; whether it got anywhere.
   bool advance(int mesh) {
     const std::size_t begin = next_[mesh];
     for (; next_[mesh] < orders_[mesh].size(); ++next_[mesh]) {
-      const OrderEntry& task = orders_[mesh][next_[mesh]];
-      const int stage = stages_of_[mesh][task.chunk];
-      const std::size_t here = place(stage, task.micro_batch);
-      if (task.phase == 'W') {
-        free_at_[mesh] += s_.weight_s[stage];
-        continue;
+      const OrderEntry& entry = orders_[mesh][next_[mesh]];
+      const Kind kind = entry.phase == 'F'   ? Kind::forward
+                        : entry.phase == 'B' ? Kind::backward
+                                             : Kind::weight;
+      Task task{.kind = kind, .stage = stages_of_[mesh][entry.chunk], .mesh = mesh};
+      if (kind != Kind::weight && (kind == Kind::backward || task.stage > 0)) {
+        task.input = thing(kind, task.stage, entry.micro_batch);
+        if (!is_there_[task.input]) {
+          break;
+        }
       }
-      const bool forward = task.phase == 'F';
-      const double there = (forward ? forward_there_ : backward_there_)[here];
-      if (there == kNotYet) {
-        break;
+      if (kind == Kind::forward) {
+        const bool turns = task.stage == last_;
+        make(task, turns ? last_ : task.stage + 1, turns ? Kind::backward : Kind::forward,
+             entry.micro_batch);
+      } else if (kind == Kind::backward && task.stage > 0) {
+        make(task, task.stage - 1, Kind::backward, entry.micro_batch);
       }
-      free_at_[mesh] =
-          std::max(free_at_[mesh], there) + (forward ? s_.forward_s : s_.backward_s)[stage];
-      if (forward && stage < last_) {
-        forward_there_[place(stage + 1, task.micro_batch)] =
-            arrival(stage, stage + 1, s_.send_s[stage]);
-      } else if (forward) {
-        backward_there_[here] = free_at_[mesh];
-      } else if (stage > 0) {
-        backward_there_[place(stage - 1, task.micro_batch)] =
-            arrival(stage, stage - 1, s_.send_s[stage - 1]);
-      }
+      tasks_.push_back(task);
     }
     return next_[mesh] > begin;
   }
 
-  const PlayedStages& s_;
+  const std::vector<int>& mesh_of_;
   const std::vector<std::vector<OrderEntry>>& orders_;
+  std::vector<Task>& tasks_;
   int last_;
   int micro_batches_ = 0;
   std::vector<std::vector<int>> stages_of_;  // by mesh and chunk
   std::vector<std::size_t> next_;            // by mesh: task of its order
-  std::vector<double> free_at_;              // by mesh
-  std::vector<double> forward_there_;        // by stage and micro-batch: when F can begin
-  std::vector<double> backward_there_;       // the same of B
-  std::vector<double> links_;                // by mesh from and to: when it is free
+  std::vector<bool> is_there_;               // by thing
 };
 
-}  // namespace
+PlayedOrder::PlayedOrder(const std::vector<int>& mesh_of,
+                         const std::vector<std::vector<OrderEntry>>& orders)
+    : meshes_(static_cast<int>(orders.size())) {
+  Finder finder(mesh_of, orders, tasks_);
+  ends_ = finder.run();
+  things_ = finder.things();
+}
 
-std::vector<double> played_seconds(const PlayedStages& stages,
-                                   const std::vector<std::vector<OrderEntry>>& orders) {
-  return PipelinePlay(stages, orders).run();
+std::vector<double> PlayedOrder::play(const PlayedStages& stages) const {
+  if (!ends_) {
+    return {};
+  }
+  std::vector<double> free_at(meshes_, 0);                 // meshes
+  std::vector<double> link_free_at(meshes_ * meshes_, 0);  // links, by mesh from and to
+  std::vector<double> there_at(things_, 0);                // what tasks need
+  const double* seconds[] = {stages.forward_s.data(), stages.backward_s.data(),
+                             stages.weight_s.data()};  // by kind
+  for (const Task& task : tasks_) {
+    double& free = free_at[task.mesh];
+    if (task.input >= 0) {
+      free = std::max(free, there_at[task.input]);
+    }
+    free += seconds[static_cast<int>(task.kind)][task.stage];
+    if (task.output < 0) {
+      continue;
+    }
+    if (task.link >= 0) {
+      double& link = link_free_at[task.link];
+      link = std::max(link, free) +
+             stages.send_s[task.kind == Kind::forward ? task.stage : task.stage - 1];
+      there_at[task.output] = link;
+    } else {
+      there_at[task.output] = free;
+    }
+  }
+  return free_at;
 }
 
 }  // namespace weft

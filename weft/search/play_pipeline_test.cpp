@@ -11,19 +11,29 @@
 namespace weft {
 namespace {
 
-PlayedStages alike(const std::vector<int>& mesh_of, double forward_s, double backward_s,
-                   double weight_s, double send_s = 0) {
+struct Pipeline {
+  std::vector<int> mesh_of;
+  PlayedStages stages;
+};
+
+Pipeline alike(const std::vector<int>& mesh_of, double forward_s, double backward_s,
+               double weight_s, double send_s = 0) {
   const std::size_t stages = mesh_of.size();
-  return {.mesh_of = mesh_of,
-          .forward_s = std::vector<double>(stages, forward_s),
-          .backward_s = std::vector<double>(stages, backward_s),
-          .weight_s = std::vector<double>(stages, weight_s),
-          .send_s = std::vector<double>(stages - 1, send_s)};
+  return {mesh_of,
+          {.forward_s = std::vector<double>(stages, forward_s),
+           .backward_s = std::vector<double>(stages, backward_s),
+           .weight_s = std::vector<double>(stages, weight_s),
+           .send_s = std::vector<double>(stages - 1, send_s)}};
 }
 
-double last_end(const PlayedStages& stages, const std::string& schedule, int micro_batches) {
+std::vector<double> played(const Pipeline& pipeline,
+                           const std::vector<std::vector<OrderEntry>>& orders) {
+  return PlayedOrder(pipeline.mesh_of, orders).play(pipeline.stages);
+}
+
+double last_end(const Pipeline& pipeline, const std::string& schedule, int micro_batches) {
   return std::ranges::max(
-      played_seconds(stages, schedule_orders(schedule, stages.mesh_of, micro_batches)));
+      played(pipeline, schedule_orders(schedule, pipeline.mesh_of, micro_batches)));
 }
 
 // Where nothing queues on a link, the orders' own clock says the same.
@@ -32,12 +42,13 @@ TEST(PlayPipeline, IsAsLongAsTheSolverSaysFor1F1B) {
   for (int trial = 0; trial < 40; ++trial) {
     const int count = 2 + trial % 4;
     PipelineTimes times{.micro_batches = 1 + trial % 9};
-    PlayedStages stages;
+    Pipeline pipeline;
+    PlayedStages& stages = pipeline.stages;
     for (int s = 0; s < count; ++s) {
       times.forward_s.push_back(1 + static_cast<double>(random() % 100) / 50);
       times.backward_s.push_back(1 + static_cast<double>(random() % 100) / 25);
       times.most_in_flight.push_back(count);
-      stages.mesh_of.push_back(s);
+      pipeline.mesh_of.push_back(s);
       if (s > 0) {
         times.send_s.push_back(static_cast<double>(random() % 100) / 100);
       }
@@ -46,7 +57,7 @@ TEST(PlayPipeline, IsAsLongAsTheSolverSaysFor1F1B) {
     stages.backward_s = times.backward_s;
     stages.weight_s.assign(times.forward_s.size(), 0);
     stages.send_s = times.send_s;
-    EXPECT_NEAR(last_end(stages, "1f1b", times.micro_batches),
+    EXPECT_NEAR(last_end(pipeline, "1f1b", times.micro_batches),
                 pipeline_seconds(times, one_f_one_b_order(times)), 1e-9)
         << "trial " << trial;
   }
@@ -65,15 +76,14 @@ TEST(PlayPipeline, ChunksMakeTheEndsShorter) {
 // Forwards are there at 5, 9 and 13 s; the backwards, done at 15, 16 and 17 s, at 19, 23 and 27 s.
 TEST(PlayPipeline, ALinkCarriesOneAfterTheOther) {
   const std::vector<double> ends =
-      played_seconds(alike({0, 1}, 1, 1, 0, 4), schedule_orders("gpipe", {0, 1}, 3));
+      played(alike({0, 1}, 1, 1, 0, 4), schedule_orders("gpipe", {0, 1}, 3));
   EXPECT_EQ(ends, (std::vector<double>{28, 17}));
 }
 
 TEST(PlayPipeline, KnowsOrdersThatDoNotEnd) {
   const OrderEntry forward{.phase = 'F', .micro_batch = 0, .chunk = 0};
   const OrderEntry backward{.phase = 'B', .micro_batch = 0, .chunk = 0};
-  EXPECT_TRUE(
-      played_seconds(alike({0, 1}, 1, 1, 0), {{forward, backward}, {backward, forward}}).empty());
+  EXPECT_TRUE(played(alike({0, 1}, 1, 1, 0), {{forward, backward}, {backward, forward}}).empty());
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ class Search {
       check_program(best->plan, training_, ops_);
       (best->fits ? result_.best : result_.nearest) = *best;
     }
-    result_.bound_s = step_bound_seconds(training_, task_.batch, ops_, cost_);
+    result_.bound_s = how_.bound ? step_bound_seconds(training_, task_.batch, ops_, cost_) : 0;
     report(1);
     return std::move(result_);
   }

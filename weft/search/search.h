@@ -74,6 +74,7 @@ struct RecipeEffort {
   PlanLimits limits = {};
   double known_s = -1;     // a plan this fast is known; less than 0: none
   bool every_kind = true;  // at least one of each kind is simulated
+  bool bound = true;       // find SearchResult::bound_s
 };
 
 /// The best recipe over all degrees and micro-batch counts. Estimates first, simulates the most

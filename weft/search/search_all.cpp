@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <iterator>
 
 #include "weft/base/error.h"
@@ -142,6 +143,12 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
     };
   };
   check_pins(limits, training, ops);
+  // Beside the search, which knows nothing of it.
+  std::future<double> bound_s = std::async(std::launch::async, [&] {
+    const double any_plan_s =
+        step_bound_seconds(training, task.batch, ops, CostModel(task.cluster));
+    return space_bound_seconds(task, training, ops, any_plan_s);
+  });
   const CostModel cost(task.cluster);
   PlanSearchResult plans = search_plans(task, training, ops, cost, limits, report(0, kPlanShare));
   if (task.cluster.devices.size() <= kFewDevices) {
@@ -161,13 +168,14 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   const bool found = best != nullptr && best->fits;
   SearchResult result;
   if (!found || task.cluster.devices.size() <= kFewDevices) {
-    result = search_recipes(
-        task, training, ops,
-        {.limits = limits, .known_s = found ? best->step_s : -1, .every_kind = !found},
-        report(kPlanShare, 1));
+    result = search_recipes(task, training, ops,
+                            {.limits = limits,
+                             .known_s = found ? best->step_s : -1,
+                             .every_kind = !found,
+                             .bound = false},
+                            report(kPlanShare, 1));
   }
-  result.bound_s =
-      space_bound_seconds(task, training, ops, step_bound_seconds(training, task.batch, ops, cost));
+  result.bound_s = bound_s.get();
   result.tried += plans.meshes;
   result.simulated += static_cast<int>(plans.candidates.size());
   result.log = std::move(plans.log);

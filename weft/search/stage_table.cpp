@@ -414,25 +414,36 @@ void StageTable::count_layers() {
   }
 }
 
-StageTable::WayCost StageTable::total(const std::vector<WayCost>& ways, int first, int end) const {
+// Layers [first, end) by block, without blocks that have none.
+std::vector<StageTable::BlockCount> StageTable::count(int first, int end) const {
   const std::vector<std::vector<int>>& before = layers_before_[is_lent(first) ? 1 : 0];
-  WayCost sum{.seconds = 0, .bytes = 0};
-  for (std::size_t b = 0; b < ways.size(); ++b) {
-    const int layers = before[end][b] - before[first][b];
-    if (layers > 0) {
-      sum.seconds += layers * ways[b].seconds;
-      sum.bytes += layers * ways[b].bytes;
-      sum.working_bytes = std::max(sum.working_bytes, ways[b].working_bytes);
+  std::vector<BlockCount> counts;
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    if (const int layers = before[end][b] - before[first][b]; layers > 0) {
+      counts.push_back({static_cast<int>(b), layers});
     }
+  }
+  return counts;
+}
+
+StageTable::WayCost StageTable::total(const std::vector<WayCost>& ways,
+                                      const std::vector<BlockCount>& counts) {
+  WayCost sum{.seconds = 0, .bytes = 0};
+  for (const BlockCount& count : counts) {
+    const WayCost& way = ways[count.block];
+    sum.seconds += count.layers * way.seconds;
+    sum.bytes += count.layers * way.bytes;
+    sum.working_bytes = std::max(sum.working_bytes, way.working_bytes);
   }
   return sum;
 }
 
 double StageTable::seconds(const StageQuestion& question) {
   double best = kNever;
+  const std::vector<BlockCount> counts = count(question.first, question.end);
   for (std::size_t b = 0; b < boundaries_.size(); ++b) {
     const PricedWays& priced = priced_ways({static_cast<int>(b), question.in_flight});
-    const auto at = [&](int price) { return total(priced[price], question.first, question.end); };
+    const auto at = [&](int price) { return total(priced[price], counts); };
     const auto bytes = [](const WayCost& cost) { return cost.bytes + cost.working_bytes; };
     // Memory falls as the price rises.
     int low = 0;
@@ -466,12 +477,10 @@ double StageTable::seconds(const StageQuestion& question) {
 // The best mix of all ways of the menus. Layers alike may change places: those that keep the least
 // come first. Backward reaches them last, so that what they compute again comes when most of what
 // the others kept is gone.
-StageAnswer StageTable::mix(const StageQuestion& question, int boundary) const {
-  const bool lent = is_lent(question.first);
+StageAnswer StageTable::best_mix(const MixKey& key) const {
   WayChain chain;
   std::vector<int> blocks;  // by menu of the chain
-  for (int l = question.first; l < question.end; ++l) {
-    const int b = block_of(l, lent);
+  for (const int b : key.blocks) {
     const auto known = std::ranges::find(blocks, b);
     chain.menu_of.push_back(static_cast<int>(known - blocks.begin()));
     if (known != blocks.end()) {
@@ -479,18 +488,18 @@ StageAnswer StageTable::mix(const StageQuestion& question, int boundary) const {
     }
     blocks.push_back(b);
     chain.menus.emplace_back();
-    for (const LayerWay& way : blocks_[b].menus[boundary]) {
+    for (const LayerWay& way : blocks_[b].menus[key.boundary]) {
       chain.menus.back().push_back({.seconds = way.seconds,
-                                    .bytes = way_bytes(way, question.in_flight),
+                                    .bytes = way_bytes(way, key.in_flight),
                                     .working_bytes = way.working_bytes});
     }
   }
   StageAnswer answer;
-  answer.ways = fastest_ways(chain, question.bytes, kClose).ways;
+  answer.ways = fastest_ways(chain, key.bytes, kClose).ways;
   if (answer.ways.empty()) {
     return answer;
   }
-  answer.boundary = boundary;
+  answer.boundary = key.boundary;
   for (std::size_t m = 0; m < blocks.size(); ++m) {
     const std::vector<ChainWay>& menu = chain.menus[m];
     std::vector<int> own;
@@ -506,18 +515,34 @@ StageAnswer StageTable::mix(const StageQuestion& question, int boundary) const {
     for (std::size_t i = 0; i < answer.ways.size(); ++i) {
       if (chain.menu_of[i] == static_cast<int>(m)) {
         answer.ways[i] = *next++;
-        add_way(blocks_[blocks[m]].menus[boundary][answer.ways[i]], answer.cost);
+        add_way(blocks_[blocks[m]].menus[key.boundary][answer.ways[i]], answer.cost);
       }
     }
   }
   return answer;
 }
 
+// Stages of one draft, and drafts alike, ask for the same mixes.
+const StageAnswer& StageTable::mix(const StageQuestion& question, int boundary) {
+  MixKey key{
+      .blocks = {}, .boundary = boundary, .in_flight = question.in_flight, .bytes = question.bytes};
+  const bool lent = is_lent(question.first);
+  for (int l = question.first; l < question.end; ++l) {
+    key.blocks.push_back(block_of(l, lent));
+  }
+  const auto known = mixes_.find(key);
+  if (known != mixes_.end()) {
+    return known->second;
+  }
+  StageAnswer answer = best_mix(key);
+  return mixes_.emplace(std::move(key), std::move(answer)).first->second;
+}
+
 StageAnswer StageTable::stage(const StageQuestion& question) {
   StageAnswer best;
   double least = kNever;
   for (std::size_t b = 0; b < boundaries_.size(); ++b) {
-    StageAnswer answer = mix(question, static_cast<int>(b));
+    const StageAnswer& answer = mix(question, static_cast<int>(b));
     if (answer.boundary < 0) {
       continue;
     }
@@ -526,7 +551,7 @@ StageAnswer StageTable::stage(const StageQuestion& question) {
         answer.cost.micro_batch_s() + (seen_sync_s + answer.cost.step_s) / micro_batches_;
     if (total < least) {
       least = total;
-      best = std::move(answer);
+      best = answer;
     }
   }
   return best;

@@ -133,6 +133,13 @@ class StageTable {
     int in_flight = 1;
     auto operator<=>(const PricedKey&) const = default;
   };
+  struct MixKey {
+    std::vector<int> blocks;  // of its layers
+    int boundary = 0;
+    int in_flight = 1;
+    double bytes = 0;
+    auto operator<=>(const MixKey&) const = default;
+  };
   using PricedWays = std::vector<std::vector<WayCost>>;  // by price: by block, the best at it
   using Fixed = std::vector<std::pair<int, int>>;
 
@@ -145,11 +152,18 @@ class StageTable {
   void fill_menu(Block& block, int boundary, bool repeated) const;
   [[nodiscard]] std::vector<double> weights(bool recompute, double price, double in_flight) const;
   const PricedWays& priced_ways(const PricedKey& key);
-  [[nodiscard]] WayCost total(const std::vector<WayCost>& ways, int first, int end) const;
+  struct BlockCount {
+    int block = 0;
+    int layers = 0;
+  };
+  [[nodiscard]] std::vector<BlockCount> count(int first, int end) const;
+  [[nodiscard]] static WayCost total(const std::vector<WayCost>& ways,
+                                     const std::vector<BlockCount>& counts);
   void count_layers();
   [[nodiscard]] LayerWay make_way(const Block& block, const ChoiceAnswer& answer,
                                   bool recompute) const;
-  [[nodiscard]] StageAnswer mix(const StageQuestion& question, int boundary) const;
+  const StageAnswer& mix(const StageQuestion& question, int boundary);
+  [[nodiscard]] StageAnswer best_mix(const MixKey& key) const;
 
   BlockModel& model_;
   BlockPlace place_;
@@ -165,6 +179,7 @@ class StageTable {
   /// By lent or not: by layer: by block, how many layers before it are of that block.
   std::array<std::vector<std::vector<int>>, 2> layers_before_;
   std::map<PricedKey, PricedWays> priced_;
+  std::map<MixKey, StageAnswer> mixes_;
 };
 
 }  // namespace weft

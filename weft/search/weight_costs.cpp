@@ -62,17 +62,12 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Pl
   const ParameterState& state = chain_.parameters[term.parameter];
   const TensorType& type = graph_.values[term.parameter].type;
   const Placements& used = option.placed.inputs[term.input];
-  const double parameter = static_cast<double>(local(type, used).bytes());
   if (state.sum < 0 || term.gradient < 0) {
-    costs[kState] += parameter;
+    costs[kState] += static_cast<double>(local(type, used).bytes());
     return;
   }
-  const Bytes bytes{
-      .parameter = parameter,
-      .gradient = static_cast<double>(local(graph_.values[state.sum].type, used).bytes()),
-      // Scatters hide behind backward alone; estimates take them for as large as the sum instead.
-      .term = static_cast<double>(
-          local(graph_.values[place_.least ? state.terms[0] : state.sum].type, used).bytes())};
+  Known& own = known(term.parameter, used);
+  const Bytes& bytes = own.bytes;
   const double gradient = bytes.gradient;
   double rows = 1;  // parts of a sum of gradients besides those that modes make
   std::array<double, 4> parts = {1, 1, 1, 1};  // by WeightMode: devices that share so far
@@ -89,19 +84,12 @@ void WeightCosts::add(const WeightTerm& term, const NodeOption& option, const Pl
     }
     parts[0] = 1;
   }
-  double states = 0;
-  for (const ValueId v : state.states) {
-    const TensorType& own = graph_.values[v].type;
-    states += own.shape == type.shape ? static_cast<double>(local(own, used).bytes())
-                                      : static_cast<double>(own.bytes());
-  }
   // With one micro-batch gradients come while what was kept for them goes.
-  const double apart = parts[1] > parts[3] ? parameter / parts[1] : 0;  // besides what is gathered
-  costs[kState] += parameter / parts[3] + apart +
-                   (place_.several ? gradient / parts[2] / rows : 0) + states / parts[1];
-  for (const NodeId u : state.updates) {
-    costs[kStep] += update_seconds(graph_.nodes[u], type, used, parts[1]);
-  }
+  const double apart =
+      parts[1] > parts[3] ? bytes.parameter / parts[1] : 0;  // besides what is gathered
+  costs[kState] += bytes.parameter / parts[3] + apart +
+                   (place_.several ? gradient / parts[2] / rows : 0) + bytes.states / parts[1];
+  costs[kStep] += update_seconds(state, type, own, parts[1]);
   if (place_.several && !place_.least) {  // read both, write one
     const KernelWork work{.op_class = OpClass::stream,
                           .dtype = graph_.values[state.sum].type.dtype,
@@ -143,6 +131,42 @@ void WeightCosts::reduce(int axis, WeightMode mode, Placement::Kind made, const 
           scatter_s + 2 * seconds_in_layer(CollectiveKind::all_gather, bytes.parameter / parts[3]);
       break;
   }
+}
+
+// A parameter lies in few ways, and in each of them there are many choices for its modes.
+WeightCosts::Known& WeightCosts::known(ValueId parameter, const Placements& used) {
+  std::vector<Known>& ways = known_[parameter];
+  const auto known = std::ranges::find(ways, used, &Known::used);
+  if (known != ways.end()) {
+    return *known;
+  }
+  const ParameterState& state = chain_.parameters[parameter];
+  const auto bytes_of = [&](ValueId v) {
+    return static_cast<double>(local(graph_.values[v].type, used).bytes());
+  };
+  // Scatters hide behind backward alone; estimates take them for as large as the sum instead.
+  Bytes bytes{.parameter = bytes_of(parameter),
+              .gradient = bytes_of(state.sum),
+              .term = bytes_of(place_.least ? state.terms[0] : state.sum)};
+  for (const ValueId v : state.states) {
+    const TensorType& own = graph_.values[v].type;
+    const bool alike = own.shape == graph_.values[parameter].type.shape;
+    bytes.states += alike ? bytes_of(v) : static_cast<double>(own.bytes());
+  }
+  return ways.emplace_back(Known{.used = used, .bytes = bytes, .update_s = {}});
+}
+
+double WeightCosts::update_seconds(const ParameterState& state, const TensorType& parameter,
+                                   Known& known, double parts) const {
+  const auto same = std::ranges::find(known.update_s, parts, &std::pair<double, double>::first);
+  if (same != known.update_s.end()) {
+    return same->second;
+  }
+  double sum_s = 0;
+  for (const NodeId u : state.updates) {
+    sum_s += update_seconds(graph_.nodes[u], parameter, known.used, parts);
+  }
+  return known.update_s.emplace_back(parts, sum_s).second;
 }
 
 double WeightCosts::update_seconds(const Node& node, const TensorType& parameter,

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "weft/search/block_costs.h"
 
@@ -27,9 +30,18 @@ class WeightCosts {
     double parameter = 0;
     double gradient = 0;  // sum over all micro-batches
     double term = 0;      // of one micro-batch
+    double states = 0;
   };
+  struct Known {  // of a parameter that lies like this
+    Placements used;
+    Bytes bytes;
+    std::vector<std::pair<double, double>> update_s;  // by parts of a state
+  };
+  Known& known(ValueId parameter, const Placements& used);
   void reduce(int axis, WeightMode mode, Placement::Kind made, const Bytes& bytes,
               const std::array<double, 4>& parts, std::array<double, kCostKinds>& costs);
+  double update_seconds(const ParameterState& state, const TensorType& parameter, Known& known,
+                        double parts) const;
   [[nodiscard]] double update_seconds(const Node& node, const TensorType& parameter,
                                       const Placements& used, double parts) const;
 
@@ -43,6 +55,7 @@ class WeightCosts {
   double issue_s_ = 0;
   double update_issue_s_ = 0;
   double layer_bucket_bytes_ = 0;  // of collectives that go together in a layer
+  std::map<ValueId, std::vector<Known>> known_;
 };
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <tuple>
 
 #include "weft/base/error.h"
@@ -139,6 +140,13 @@ std::vector<std::int64_t> peak_memory_bytes(const Program& program, const Graph&
 
 Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops,
                   const CostModel& cost, const SimulateOptions& options) {
+  Timeline timeline;
+  std::future<void> peaks;  // beside the game, which knows nothing of memory
+  if (options.memory) {
+    peaks = std::async(std::launch::async, [&] {
+      timeline.peak_memory_bytes = peak_memory_bytes(program, graph, ops, cost.cluster());
+    });
+  }
   const SimulateInput in{.program = program, .graph = graph, .ops = ops, .cost = cost};
   const CompiledProgram compiled =
       compile(in, {.fold = options.fold, .keep_places = options.events, .repeat = options.repeat});
@@ -146,11 +154,10 @@ Timeline simulate(const Program& program, const Graph& graph, const OpTable& ops
   if (!played.finished) {
     fail_deadlock(in, compiled, played);
   }
-  Timeline timeline;
   timeline.step_s = played.end_s;
   add_busy(in, compiled, played, timeline);
   if (options.memory) {
-    timeline.peak_memory_bytes = peak_memory_bytes(program, graph, ops, cost.cluster());
+    peaks.get();
   }
   if (options.events) {
     for (int d = 0; d < static_cast<int>(compiled.devices.size()); ++d) {

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <unordered_map>
 
 namespace weft {
 namespace {
@@ -24,7 +26,7 @@ class CutImprovement {
         ends_(ends),
         meshes_(*std::ranges::max_element(problem.mesh_of) + 1) {
     for (int s = 0; s < std::ssize(ends); ++s) {
-      times_.push_back(p_.stage_s(s, first(s, ends), ends[s]));
+      times_.push_back(stage_s(s, ends));
     }
     value_ = value_of(times_);
   }
@@ -52,6 +54,17 @@ class CutImprovement {
 
   static int first(int stage, const std::vector<int>& ends) {
     return stage == 0 ? 0 : ends[stage - 1];
+  }
+
+  // Moves ask for the same few cuts of a stage again and again.
+  double stage_s(int stage, const std::vector<int>& ends) {
+    const std::int64_t layers = p_.layers + 1;
+    const std::int64_t key = (stage * layers + first(stage, ends)) * layers + ends[stage];
+    const auto [known, fresh] = stage_s_.try_emplace(key, 0);
+    if (fresh) {
+      known->second = p_.stage_s(stage, first(stage, ends), ends[stage]);
+    }
+    return known->second;
   }
 
   [[nodiscard]] std::vector<double> mesh_times(const std::vector<double>& times) const {
@@ -100,10 +113,13 @@ class CutImprovement {
       moved.ends[s] += from < to ? -1 : 1;
     }
     for (int s = std::min(from, to); s <= std::max(from, to); ++s) {
-      moved.times[s] = p_.stage_s(s, first(s, moved.ends), moved.ends[s]);
+      moved.times[s] = stage_s(s, moved.ends);
       if (std::isinf(moved.times[s])) {
         return;
       }
+    }
+    if (p_.least_s && p_.least_s(moved.times) > best.value.step_s * (1 + kEqual)) {
+      return;
     }
     moved.value = value_of(moved.times);
     if (moved.value.better_than(best.value)) {
@@ -115,7 +131,8 @@ class CutImprovement {
   int effort_;
   std::vector<int>& ends_;
   int meshes_;
-  std::vector<double> times_;  // by stage
+  std::unordered_map<std::int64_t, double> stage_s_;  // by stage, first layer and end
+  std::vector<double> times_;                         // by stage
   Value value_;
 };
 

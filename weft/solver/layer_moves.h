@@ -12,6 +12,8 @@ struct LayerMoves {
   std::function<double(int, int, int)> stage_s;
   /// What a cut takes, from the seconds of its stages.
   std::function<double(const std::vector<double>&)> step_s;
+  /// The same or less, quicker to find; may be missing.
+  std::function<double(const std::vector<double>&)> least_s;
   /// By stage: stages of a mesh share its time.
   std::vector<int> mesh_of;
 };

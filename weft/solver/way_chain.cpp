@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace weft {
@@ -104,7 +105,23 @@ class Chain {
 };
 
 // back_p of the head comment: [layer][boundary], with a weight for seconds too.
-using Back = std::vector<std::vector<double>>;
+class Back {
+ public:
+  Back() = default;
+  explicit Back(const Chain& chain)
+      : states_(chain.states()),
+        totals_(static_cast<std::size_t>(chain.layers() + 1) * chain.states(), 0) {}
+  std::span<double> operator[](int layer) {
+    return std::span(totals_).subspan(static_cast<std::size_t>(layer) * states_, states_);
+  }
+  std::span<const double> operator[](int layer) const {
+    return std::span(totals_).subspan(static_cast<std::size_t>(layer) * states_, states_);
+  }
+
+ private:
+  std::size_t states_ = 1;
+  std::vector<double> totals_;
+};
 
 struct Prices {
   double second = 1;
@@ -132,7 +149,7 @@ std::vector<int> cheapest_ways(const Chain& chain, const Prices& prices) {
 }
 
 Back from_back(const Chain& chain, const Prices& prices) {
-  Back back(chain.layers() + 1, std::vector<double>(chain.states(), 0));
+  Back back(chain);
   const bool free = chain.states() == 1;
   const std::vector<int> ways = free ? cheapest_ways(chain, prices) : std::vector<int>();
   for (int l = chain.layers(); l-- > 0;) {
@@ -157,7 +174,7 @@ Back from_back(const Chain& chain, const Prices& prices) {
 
 // The first way of a layer that the least price leads through; -1: none.
 int next_way(const Chain& chain, int layer, int state, const Prices& prices,
-             const std::vector<double>& behind) {
+             std::span<const double> behind) {
   int best = -1;
   double least = kNever;
   for (const int w : chain.usable(layer)) {
