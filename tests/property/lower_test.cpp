@@ -125,6 +125,35 @@ TEST(Lower, EveryRecipeOfASmallGptIsSound) {
             1, 60);
 }
 
+// Plans one behind the other, of which some differ in their order alone, as if each were the first.
+TEST(Lower, AgainIsAsTheFirstTime) {
+  const OpTable ops = builtin_ops();
+  const Setting setting{.model = "gpt:layers=4,hidden=32,heads=4,vocab=64,seq=16",
+                        .cluster = "1x4xA100-80GB",
+                        .batch = 8};
+  const Model model = load_model(setting.model, {}, ops);
+  const Task task = make_task(setting, model);
+  const Graph training = training_graph(model.forward, task.optimizer, ops);
+  RepeatedLowering again(training, ops);
+  for (const char* text :
+       {"pp=4,micro-batches=8,schedule=1f1b", "pp=4,micro-batches=8,schedule=gpipe",
+        "pp=4,micro-batches=8,schedule=zb-h1", "pp=4,micro-batches=8,schedule=zb-h2",
+        "pp=4,micro-batches=8,schedule=1f1b", "pp=4,micro-batches=4,schedule=1f1b",
+        "dp=2,pp=2,micro-batches=4,schedule=1f1b", "dp=2,pp=2,micro-batches=4,schedule=gpipe",
+        "dp=2,pp=2,micro-batches=4,zero=1,schedule=gpipe"}) {
+    const RecipePlan made = recipe_plan(parse_recipe(text), task, model.forward, ops);
+    ASSERT_TRUE(made.plan) << text;
+    const Program& program = again.program(*made.plan);
+    const Program first = lower(training, *made.plan, ops);
+    EXPECT_EQ(format_program(program, training), format_program(first, training)) << text;
+    for (std::size_t s = 0; s < first.stages.size(); ++s) {
+      EXPECT_EQ(program.stages[s].send_slack, first.stages[s].send_slack) << text;
+      EXPECT_EQ(program.stages[s].schedule, first.stages[s].schedule) << text;
+    }
+    EXPECT_TRUE(violations(program, training, ops).empty()) << text;
+  }
+}
+
 TEST(Lower, EveryRecipeOfAnUntiedGptIsSound) {
   check_all({.model = "gpt:layers=3,hidden=24,heads=6,vocab=50,seq=8,tied=0",
              .cluster = "1x6xV100-16GB",

@@ -114,6 +114,13 @@ bool cuts_rows_only(const Program& program, const Edge& edge) {
   return true;
 }
 
+// Members exchange rows of what they have.
+bool cuts_rows_only(const Instruction& collective) {
+  const bool gathers = collective.collective == CollectiveKind::all_gather;
+  const bool scatters = collective.collective == CollectiveKind::reduce_scatter;
+  return (gathers || collective.to.dim == 0) && (scatters || collective.from.dim == 0);
+}
+
 std::vector<LocalPiece> local_pieces(const Program& program, int edge_index, const Coordinates& at,
                                      std::int64_t samples, bool sending) {
   const Edge& edge = program.edges[edge_index];
@@ -207,6 +214,9 @@ std::int64_t collective_workspace(const StageProgram& stage, const Instruction& 
                          slot_type(stage, slot, at, samples).bytes();
     }
     return bytes;
+  }
+  if (cuts_rows_only(instruction)) {
+    return 0;
   }
   for (int i = 0; i < static_cast<int>(instruction.reads.size()); ++i) {
     bytes += exchange_workspace(exchange_of(stage, instruction, i, at, samples));

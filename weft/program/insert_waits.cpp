@@ -3,8 +3,12 @@
 // communication lane keeps their order. What lives for the step may be waited for in a later
 // segment: what is gathered, where forward first needs it, gradients in `norm` or `update`. Nothing
 // else is left open at the end of a segment.
+//
+// Hundreds of gathers may be open at once, so an instruction looks for them by the storages that it
+// touches.
 
 #include <algorithm>
+#include <set>
 
 #include "weft/program/lowering.h"
 
@@ -14,76 +18,93 @@ namespace {
 struct Pending {
   Opcode opcode = Opcode::collective;
   std::vector<SlotId> writes;
-  std::vector<SlotId> read = {};  // storages
-  std::vector<SlotId> written = {};
   bool stays = false;  // open at the end of the segment
 };
 
-std::vector<SlotId> storages_of(const StageProgram& stage, const std::vector<SlotId>& slots) {
-  std::vector<SlotId> result;
-  result.reserve(slots.size());
-  for (const SlotId slot : slots) {
-    result.push_back(storage_of(stage, slot));
-  }
-  return result;
-}
+class WaitInsertion {
+ public:
+  explicit WaitInsertion(const StageProgram& stage)
+      : stage_(stage), writers_(stage.slots.size()), readers_(stage.slots.size()) {}
 
-bool meet(const std::vector<SlotId>& a, const std::vector<SlotId>& b) {
-  return std::ranges::any_of(
-      a, [&](SlotId storage) { return std::ranges::find(b, storage) != b.end(); });
-}
-
-bool lives_for_step(const StageProgram& stage, SlotId slot) {
-  return stage.slots[storage_of(stage, slot)].lifetime == Lifetime::step;
-}
-
-Instruction wait_for(const Pending& pending) {
-  Instruction wait{.opcode = Opcode::wait};
-  wait.reads = pending.writes;
-  return wait;
-}
-
-void wait_in_segment(const StageProgram& stage, Segment& segment, std::vector<Pending>& pending) {
-  std::vector<Instruction> out;
-  out.reserve(segment.instructions.size());
-  for (Instruction& i : segment.instructions) {
-    const std::vector<SlotId> read = storages_of(stage, i.reads);
-    const std::vector<SlotId> written = storages_of(stage, i.writes);
-    std::erase_if(pending, [&](const Pending& p) {
-      const bool meets = meet(read, p.written) || meet(written, p.written) || meet(written, p.read);
-      const bool same_lane = i.opcode == Opcode::collective && p.opcode == Opcode::collective;
-      if (!meets || same_lane) {
-        return false;
+  void run(Segment& segment) {
+    std::vector<Instruction> out;
+    out.reserve(segment.instructions.size());
+    for (Instruction& i : segment.instructions) {
+      for (const int p : met_by(i)) {
+        wait_for(p, out);
       }
-      out.push_back(wait_for(p));
-      return true;
-    });
-    if (i.opcode == Opcode::collective || i.opcode == Opcode::recv) {
-      pending.push_back({.opcode = i.opcode,
-                         .writes = i.writes,
-                         .read = read,
-                         .written = written,
-                         .stays = lives_for_step(stage, i.writes[0])});
+      if (i.opcode == Opcode::collective || i.opcode == Opcode::recv) {
+        begin(i);
+      }
+      out.push_back(std::move(i));
     }
-    out.push_back(std::move(i));
+    const std::set<int> open = open_;
+    for (const int p : open) {
+      if (!pending_[p].stays || segment.phase == Phase::update) {
+        wait_for(p, out);
+      }
+    }
+    segment.instructions = std::move(out);
   }
-  std::erase_if(pending, [&](const Pending& p) {
-    const bool ends = !p.stays || segment.phase == Phase::update;
-    if (ends) {
-      out.push_back(wait_for(p));
+
+ private:
+  // What it must wait for, in the order of their beginnings.
+  std::set<int> met_by(const Instruction& i) {
+    std::set<int> met;
+    const auto add = [&](std::vector<int>& of_storage) {
+      std::erase_if(of_storage, [&](int p) { return !open_.contains(p); });
+      for (const int p : of_storage) {
+        if (i.opcode != Opcode::collective || pending_[p].opcode != Opcode::collective) {
+          met.insert(p);
+        }
+      }
+    };
+    for (const SlotId slot : i.reads) {
+      add(writers_[storage_of(stage_, slot)]);
     }
-    return ends;
-  });
-  segment.instructions = std::move(out);
-}
+    for (const SlotId slot : i.writes) {
+      const SlotId storage = storage_of(stage_, slot);
+      add(writers_[storage]);
+      add(readers_[storage]);
+    }
+    return met;
+  }
+
+  void begin(const Instruction& i) {
+    const int p = static_cast<int>(pending_.size());
+    const Slot& first = stage_.slots[storage_of(stage_, i.writes[0])];
+    pending_.push_back(
+        {.opcode = i.opcode, .writes = i.writes, .stays = first.lifetime == Lifetime::step});
+    open_.insert(p);
+    for (const SlotId slot : i.reads) {
+      readers_[storage_of(stage_, slot)].push_back(p);
+    }
+    for (const SlotId slot : i.writes) {
+      writers_[storage_of(stage_, slot)].push_back(p);
+    }
+  }
+
+  void wait_for(int p, std::vector<Instruction>& out) {
+    Instruction wait{.opcode = Opcode::wait};
+    wait.reads = pending_[p].writes;
+    out.push_back(std::move(wait));
+    open_.erase(p);
+  }
+
+  const StageProgram& stage_;
+  std::vector<Pending> pending_;           // all that has begun
+  std::set<int> open_;                     // of these: not waited for yet
+  std::vector<std::vector<int>> writers_;  // by storage: of these; some are no longer open
+  std::vector<std::vector<int>> readers_;
+};
 
 }  // namespace
 
 void insert_waits(Lowering& l, int stage) {
   StageProgram& part = l.program.stages[stage];
-  std::vector<Pending> pending;
+  WaitInsertion insertion(part);
   for (Segment& segment : part.segments) {
-    wait_in_segment(part, segment, pending);
+    insertion.run(segment);
   }
 }
 

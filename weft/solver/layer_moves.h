@@ -13,7 +13,7 @@ struct LayerMoves {
   /// What a cut takes, from the seconds of its stages.
   std::function<double(const std::vector<double>&)> step_s;
   /// The same or less, quicker to find; may be missing.
-  std::function<double(const std::vector<double>&)> least_s;
+  std::function<double(const std::vector<double>&)> least_s = {};
   /// By stage: stages of a mesh share its time.
   std::vector<int> mesh_of;
 };

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -103,6 +104,33 @@ TEST(LayerMoves, IsMostlyTheBestOfAllAndNeverWorseThanBefore) {
   }
   EXPECT_GE(cases, 200);
   EXPECT_GE(best, 0.9 * cases);
+}
+
+TEST(LayerMoves, AQuickBoundChangesNothing) {
+  std::mt19937_64 random(2);
+  int spared = 0;
+  for (int trial = 0; trial < 100; ++trial) {
+    RandomCut made = random_cut(random, trial % 2 == 0);
+    std::vector<int> start;
+    for (int s = 1; s <= made.stages; ++s) {
+      start.push_back(s * made.problem.layers / made.stages);
+    }
+    const auto step_s = made.problem.step_s;
+    int asked = 0;
+    made.problem.step_s = [&](const std::vector<double>& times) {
+      ++asked;
+      return step_s(times);
+    };
+    std::vector<int> without = start;
+    improve_cut(made.problem, 1000, without);
+    spared += std::exchange(asked, 0);
+    made.problem.least_s = [&](const std::vector<double>& times) { return 0.98 * step_s(times); };
+    std::vector<int> with = start;
+    improve_cut(made.problem, 1000, with);
+    spared -= asked;
+    EXPECT_EQ(with, without) << "trial " << trial;
+  }
+  EXPECT_GT(spared, 0);
 }
 
 TEST(LayerMoves, FollowsTheMeshNotTheStage) {
