@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 GPT = "gpt:layers=4,hidden=256,heads=8,vocab=1024,seq=128"
 WIDE = "gpt:layers=2,hidden=512,heads=8,vocab=2048,seq=64"
@@ -63,10 +64,10 @@ def run(bin_folder, *words):
     return done.stdout
 
 
-def profile_of(bin_folder, devices, folder):
-    """This machine as so many devices; measured if the folder does not have it yet."""
+def profile_of(bin_folder, devices, folder, most_age_s=float("inf")):
+    """This machine as so many devices; measured if the folder does not have it yet, or only an older one."""
     path = os.path.join(folder, f"profile-{devices}.json")
-    if not os.path.exists(path):
+    if not os.path.exists(path) or time.time() - os.path.getmtime(path) > most_age_s:
         os.makedirs(folder, exist_ok=True)
         run(bin_folder, "profile", "-o", path, "--devices", str(devices), "-q")
     with open(path) as file:

@@ -15,13 +15,13 @@
 
 #include "weft/program/schedule_orders.h"
 #include "weft/search/plan_draft.h"
+#include "weft/search/seen_shares.h"
 
 namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kRounds = 4;
-constexpr double kSeenSync = 0.1;  // share of a reduction that is seen at least
 constexpr double kGradientBytes = 4;
 
 // What a mesh does once a step.
@@ -116,7 +116,7 @@ double Drafting::estimate(const Draft& draft) const {
   for (std::size_t p = 0; p < sums.size(); ++p) {
     const StageCost& last = draft.answers[p].cost;  // of the mesh's backward passes
     const double hides_s = sums[p].waits ? 0 : last.backward_s + last.weight_s;
-    const double least_s = (sums[p].waits ? 1 : kSeenSync) * sums[p].sync_s;
+    const double least_s = (sums[p].waits ? 1 : kLeastSeenSync) * sums[p].sync_s;
     synced[p] += std::max(least_s, sums[p].sync_s - hides_s);
   }
   double step_s = 0;

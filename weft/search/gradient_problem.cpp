@@ -5,6 +5,7 @@
 
 #include "weft/search/block_options.h"
 #include "weft/search/local_kernels.h"
+#include "weft/search/seen_shares.h"
 
 // The forward nodes of a plan stay, and with them where forward values and parameters lie. For a
 // layer, a problem of choices: a variable for each gradient node g with its splits; value 0 is what
@@ -23,9 +24,6 @@
 namespace weft {
 namespace {
 
-constexpr double kSeenBeside = 0.15;  // as in stage_table.cpp
-constexpr double kSeenAmong = 0.6;
-constexpr double kSeenSync = 0.3;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostOptions = 128;
 

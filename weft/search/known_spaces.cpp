@@ -20,7 +20,6 @@ namespace {
 constexpr double kSpaceWork = 8e5;  // judging_work for each space, and for variants
 constexpr double kNear = 0.02;      // share of a step
 constexpr double kBinds = 0.9;      // of a budget: ways are mixed for the sake of memory
-constexpr double kUnsure = 0.02;    // same: what measured tables may be wrong by
 constexpr std::size_t kMostShapes = 2;
 constexpr int kMostLeading = 4;  // plans of which some may have no such shape
 
@@ -45,12 +44,6 @@ std::vector<SpaceShape> leading_shapes(const std::vector<Candidate>& candidates,
     }
   }
   return shapes;
-}
-
-bool is_measured(const Cluster& cluster) {
-  return std::ranges::any_of(cluster.types, [](const DeviceType& type) {
-    return type.origins.of("ops") == Origin::measured;
-  });
 }
 
 }  // namespace
@@ -92,9 +85,8 @@ std::vector<Candidate> known_spaces_near(const Task& task, const Graph& training
     }
   }
   const std::vector<const Candidate*> known = leading_kinds(candidates, 1);
-  const double unsure = is_measured(task.cluster) ? kUnsure : 0;
   std::erase_if(all, [&](const Candidate& candidate) {
-    return !known.empty() && candidate.step_s > known.front()->step_s * (1 - unsure);
+    return !known.empty() && candidate.step_s > known.front()->step_s;
   });
   const std::vector<const Candidate*> best = leading_kinds(all, 1);
   if (!best.empty() && (known.empty() || best.front()->step_s < known.front()->step_s)) {

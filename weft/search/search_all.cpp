@@ -4,6 +4,7 @@
 #include <array>
 #include <future>
 #include <iterator>
+#include <utility>
 
 #include "weft/base/error.h"
 #include "weft/search/bound.h"
@@ -14,6 +15,7 @@
 #include "weft/search/polish_gradients.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
+#include "weft/search/simplest_plan.h"
 #include "weft/search/space_bound.h"
 #include "weft/search/weight_variants.h"
 
@@ -24,7 +26,9 @@
 // unless the cluster is large: there the tables are right, and simulations take long. In the end
 // the gradient nodes of the best plans are untied from their forward nodes (polish_gradients.h),
 // where the simulator says that this is faster. Backward makes cheap values again in all of these
-// plans; if there is room to keep them, it does not in the answer.
+// plans; if there is room to keep them, it does not in the answer. For devices whose times were
+// measured, small differences say little: there the simplest of the fastest plans is taken
+// (simplest_plan.h).
 
 namespace weft {
 namespace {
@@ -41,10 +45,11 @@ constexpr int kMostKept = 4;  // plans besides the best of which all values are 
 void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
             const PlanLimits& limits, SearchResult& result) {
   Candidate& best = *result.best;
+  const double worthwhile = is_measured(cost.cluster()) ? kUnsure : kWorthwhile;
   int tries =
       static_cast<int>(kPolishWork / judging_work(training, best.plan.micro_batches.size()));
   for (const GradientChange& change : gradient_changes(best.plan, training, ops, cost)) {
-    if (tries-- <= 0 || change.gain_s < kWorthwhile * best.step_s) {
+    if (tries-- <= 0 || change.gain_s < worthwhile * best.step_s) {
       return;
     }
     Plan plan = best.plan;
@@ -55,7 +60,7 @@ void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
     }
     const std::optional<Candidate> tried = evaluate_if_it_ends(plan, training, ops, cost);
     ++result.simulated;
-    const bool better = tried && tried->fits && tried->step_s < best.step_s * (1 - kWorthwhile) &&
+    const bool better = tried && tried->fits && tried->step_s < best.step_s * (1 - worthwhile) &&
                         has_pinned(plan, limits.pins, training);
     if (limits.log) {
       result.log.push_back(fmt::format(
@@ -66,6 +71,22 @@ void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
     if (better && best_that_runs({*tried}, training, ops, &result.log) != nullptr) {
       best = *tried;
     }
+  }
+}
+
+// A plan that is simpler than the best one and about as fast takes its place.
+void take_simplest(const std::vector<Candidate>& plans, const Graph& training, const OpTable& ops,
+                   const PlanLimits& limits, SearchResult& result) {
+  std::vector<const Candidate*> all = {&*result.best};
+  for (const auto* list : {&plans, &std::as_const(result.by_name)}) {
+    for (const Candidate& candidate : *list) {
+      if (has_pinned(candidate.plan, limits.pins, training)) {
+        all.push_back(&candidate);
+      }
+    }
+  }
+  if (const Candidate* simplest = simplest_of_fastest(all, training, ops)) {
+    result.best = Candidate(*simplest);
   }
 }
 
@@ -188,11 +209,16 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   }
   if (result.best) {
     result.nearest.reset();
+    std::vector<Candidate> rivals = std::move(plans.candidates);  // that may become better still
+    if (is_measured(task.cluster)) {
+      take_simplest(rivals, training, ops, limits, result);
+      rivals.clear();
+    }
     if (task.cluster.devices.size() <= kFewDevices) {
       if (!is_forbidden(limits, "gradients")) {
-        polish_leading(plans.candidates, training, ops, cost, limits, result);
+        polish_leading(rivals, training, ops, cost, limits, result);
       }
-      keep_values(plans.candidates, training, ops, cost, *result.best);
+      keep_values(rivals, training, ops, cost, *result.best);
     }
   }
   return result;

@@ -6,6 +6,7 @@
 
 #include "weft/base/error.h"
 #include "weft/search/evaluate.h"
+#include "weft/search/seen_shares.h"
 #include "weft/search/stage_plan.h"
 
 // The step of a draft is estimated as in plan_draft.cpp, for stages that may have meshes of
@@ -15,8 +16,7 @@ namespace weft {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kSeenSync = 0.1;  // as in draft_estimate.cpp
-constexpr double kMargin = 0.2;    // estimates are wrong by so much at most
+constexpr double kMargin = 0.2;  // estimates are wrong by so much at most
 constexpr double kLittleWork = 5e5;
 constexpr int kCorrections = 4;
 constexpr int kFewDrafts = 2;  // of a part of a space
@@ -144,8 +144,9 @@ double draft_seconds(const SpaceDraft& draft, const BlockModel& model) {
     sum += t;
     slowest = std::max(slowest, t);
     const double backward_s = cost.backward_s + cost.weight_s;
-    const double seen_s =
-        cost.wait_s > 0 ? cost.sync_s : std::max(kSeenSync * cost.sync_s, cost.sync_s - backward_s);
+    const double seen_s = cost.wait_s > 0
+                              ? cost.sync_s
+                              : std::max(kLeastSeenSync * cost.sync_s, cost.sync_s - backward_s);
     tail = std::max(tail, seen_s + cost.step_s - before);
     before += backward_s;
     if (s > 0) {

@@ -61,6 +61,8 @@ struct StageCost {
   double working_bytes = 0;  // of one layer at a time
   /// Of a micro-batch, if what runs beside kernels hides behind them as far as it can.
   [[nodiscard]] double micro_batch_s() const;
+  /// Of `sync_s`, what does not hide.
+  [[nodiscard]] double seen_sync_s() const;
 };
 
 /// Adds what a layer costs.
@@ -84,7 +86,7 @@ struct StageAnswer {
 
 /// The layers of a model on one mesh, for micro-batches of one size: menus of ways for every class
 /// of layers, and the best mixes of these for any run of layers. The mathematics stands in
-/// stage_table.cpp.
+/// stage_table.cpp and stage_answers.cpp.
 class StageTable {
  public:
   StageTable(BlockModel& model, BlockPlace place, int micro_batches);
