@@ -120,7 +120,9 @@ Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Pr
 }
 
 const Program& RepeatedLowering::program(const Plan& plan) {
-  if (plan_ && differ_in_order_alone(*plan_, plan)) {
+  const bool known = plan_ && differ_in_order_alone(*plan_, plan);
+  plan_.reset();  // if lowering throws, nothing is known
+  if (known) {
     Lowering l{.graph = graph_, .plan = plan, .ops = ops_, .program = std::move(program_)};
     find_meshes(l);
     for (StageProgram& stage : l.program.stages) {

@@ -13,9 +13,9 @@
 #include "weft/search/known_spaces.h"
 #include "weft/search/pinned.h"
 #include "weft/search/polish_gradients.h"
+#include "weft/search/safest_plan.h"
 #include "weft/search/search.h"
 #include "weft/search/search_plans.h"
-#include "weft/search/simplest_plan.h"
 #include "weft/search/space_bound.h"
 #include "weft/search/weight_variants.h"
 
@@ -27,8 +27,8 @@
 // the gradient nodes of the best plans are untied from their forward nodes (polish_gradients.h),
 // where the simulator says that this is faster. Backward makes cheap values again in all of these
 // plans; if there is room to keep them, it does not in the answer. For devices whose times were
-// measured, small differences say little: there the simplest of the fastest plans is taken
-// (simplest_plan.h).
+// measured, small differences say little: there a simpler plan is taken if it is about as fast
+// (safest_plan.h).
 
 namespace weft {
 namespace {
@@ -75,8 +75,8 @@ void polish(const Graph& training, const OpTable& ops, const CostModel& cost,
 }
 
 // A plan that is simpler than the best one and about as fast takes its place.
-void take_simplest(const std::vector<Candidate>& plans, const Graph& training, const OpTable& ops,
-                   const PlanLimits& limits, SearchResult& result) {
+void take_safest(const std::vector<Candidate>& plans, const Graph& training, const OpTable& ops,
+                 const PlanLimits& limits, SearchResult& result) {
   std::vector<const Candidate*> all = {&*result.best};
   for (const auto* list : {&plans, &std::as_const(result.by_name)}) {
     for (const Candidate& candidate : *list) {
@@ -85,8 +85,8 @@ void take_simplest(const std::vector<Candidate>& plans, const Graph& training, c
       }
     }
   }
-  if (const Candidate* simplest = simplest_of_fastest(all, training, ops)) {
-    result.best = Candidate(*simplest);
+  if (const Candidate* safest = safest_of_fastest(all, training, ops)) {
+    result.best = Candidate(*safest);
   }
 }
 
@@ -112,10 +112,10 @@ void polish_leading(const std::vector<Candidate>& candidates, const Graph& train
   }
 }
 
-// A plan with all that is made again only because it costs little kept instead: the best one, or
-// another one near it, of which more may be made again.
-void keep_values(const std::vector<Candidate>& candidates, const Graph& training,
-                 const OpTable& ops, const CostModel& cost, Candidate& best) {
+// Plans with all that is made again only because it costs little kept instead: the best one, and
+// others near it, of which more may be made again. The best of all is the best then.
+std::vector<Candidate> keep_values(const std::vector<Candidate>& candidates, const Graph& training,
+                                   const OpTable& ops, const CostModel& cost, Candidate& best) {
   std::vector<Plan> plans = {best.plan};
   double work = judging_work(training, best.plan.micro_batches.size());
   for (const Candidate* other : leading_kinds(candidates, kMostKept)) {
@@ -124,13 +124,18 @@ void keep_values(const std::vector<Candidate>& candidates, const Graph& training
       plans.push_back(other->plan);
     }
   }
+  std::vector<Candidate> all;
   for (Plan& plan : plans) {
     plan.repeat_values = false;
     const std::optional<Candidate> kept = evaluate_if_it_ends(plan, training, ops, cost);
     if (kept && better(*kept, best) && best_that_runs({*kept}, training, ops) != nullptr) {
       best = *kept;
     }
+    if (kept) {
+      all.push_back(*kept);
+    }
   }
+  return all;
 }
 
 // Whether the limits leave all that plans of other systems' spaces may have.
@@ -209,16 +214,15 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   }
   if (result.best) {
     result.nearest.reset();
-    std::vector<Candidate> rivals = std::move(plans.candidates);  // that may become better still
-    if (is_measured(task.cluster)) {
-      take_simplest(rivals, training, ops, limits, result);
-      rivals.clear();
-    }
     if (task.cluster.devices.size() <= kFewDevices) {
       if (!is_forbidden(limits, "gradients")) {
-        polish_leading(rivals, training, ops, cost, limits, result);
+        polish_leading(plans.candidates, training, ops, cost, limits, result);
       }
-      keep_values(rivals, training, ops, cost, *result.best);
+      std::ranges::move(keep_values(plans.candidates, training, ops, cost, *result.best),
+                        std::back_inserter(plans.candidates));
+    }
+    if (is_measured(task.cluster)) {
+      take_safest(plans.candidates, training, ops, limits, result);
     }
   }
   return result;

@@ -1,11 +1,15 @@
 // What a cost model does not know of a real machine (caches, threads that take turns on a core,
 // messages that come late) grows with the number of things that its devices do: a plan of many
-// small micro-batches is further above its prediction than one of few large ones. So of plans that
-// are predicted to be about as fast, the one with the fewest instructions is the safest.
+// small micro-batches is further above its prediction than one of few large ones. With n the
+// instructions of a device, plans are compared by
+//
+//   predicted step * (1 + kUnsure)^log2 n
 
-#include "weft/search/simplest_plan.h"
+#include "weft/search/safest_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "weft/program/check.h"
@@ -15,7 +19,8 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kMostLowered = 12;  // the fastest of those that are near
+constexpr std::size_t kMostLowered = 12;
+constexpr double kFar = 0.1;  // share of the fastest step: not looked at
 
 bool is_work(const Instruction& instruction) {
   return instruction.opcode != Opcode::wait && instruction.opcode != Opcode::free;
@@ -42,25 +47,27 @@ std::int64_t instructions_of_step(const Program& program) {
   return most;
 }
 
-const Candidate* simplest_of_fastest(const std::vector<const Candidate*>& candidates,
-                                     const Graph& training, const OpTable& ops) {
+const Candidate* safest_of_fastest(const std::vector<const Candidate*>& candidates,
+                                   const Graph& training, const OpTable& ops) {
   std::vector<const Candidate*> order;
   std::ranges::copy_if(candidates, std::back_inserter(order), &Candidate::fits);
   std::ranges::stable_sort(order, {}, &Candidate::step_s);
-  const Candidate* simplest = nullptr;
-  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  const Candidate* safest = nullptr;
+  double least_s = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < std::min(order.size(), kMostLowered); ++i) {
-    if (order[i]->step_s > (1 + kUnsure) * order[0]->step_s) {
+    if (order[i]->step_s > (1 + kFar) * order[0]->step_s) {
       break;
     }
     const Program program = lower(training, order[i]->plan, ops);
-    const std::int64_t count = instructions_of_step(program);
-    if (count < fewest && violations(program, training, ops).empty()) {
-      fewest = count;
-      simplest = order[i];
+    const auto count =
+        static_cast<double>(std::max<std::int64_t>(instructions_of_step(program), 1));
+    const double unsure_s = order[i]->step_s * std::pow(1 + kUnsure, std::log2(count));
+    if (unsure_s < least_s && violations(program, training, ops).empty()) {
+      least_s = unsure_s;
+      safest = order[i];
     }
   }
-  return simplest;
+  return safest;
 }
 
 }  // namespace weft
