@@ -21,10 +21,10 @@ struct OpenEdges {
   std::vector<End> to_return;  // the parameter goes back to a home
 };
 
-/// Emits the segments of one mesh, beside those of others: it changes its own stage alone. Knows
-/// for each segment which slots hold which value in which placement, so that a conversion is made
-/// once and shared by all who need it. Chunks share parameters and sums; other values go from one
-/// chunk to another as from one mesh to another.
+/// Emits the segments of one mesh, beside those of others: it changes its own stage, and what is
+/// known of values that its own nodes make. Knows for each segment which slots hold which value in
+/// which placement, so that a conversion is made once and shared by all who need it. Chunks share
+/// parameters and sums; other values go from one chunk to another as from one mesh to another.
 class StageEmitter {
  public:
   StageEmitter(Lowering& l, int mesh);
