@@ -5,7 +5,7 @@
 
 For each pair of a model and a cluster (this machine as one or two devices, and emulated ones as in here.py) `weft plan`
 chooses a plan and `weft compare` names the best recipe of each kind. All that are predicted to take at most 1.4 times as
-long as the plan are trained in turn, `--rounds` times, short ones up to 11 times; the middle run counts. The speed of a shared
+long as the plan are trained in turn, `--rounds` times, short ones up to 31 times; the middle run counts. The speed of a shared
 machine drifts by more than plans differ: so a plan and a recipe are compared round by round (the middle ratio counts),
 and the machine is profiled again where its profile is older than `--fresh` seconds. Goals: the plan is the fastest or
 within 3 % of it, and its step is within 8 % of the predicted one (median over the pairs). Nothing else should run.
@@ -34,7 +34,7 @@ CASES = [
     ("sheet:8", here.GPT, 32, ["--memory", "80MiB"]),
     ("sheet:8", here.MLP, 512, []),
 ]
-ENOUGH_S = 8  # of steps of a plan, for a median that a busy moment does not move
+ENOUGH_S = 20  # of steps of a plan, for a median that busy moments do not move
 FAR = 1.4  # times the predicted step of the plan: not run, predictions are not that wrong
 
 
@@ -91,7 +91,7 @@ def main():
             profile = here.profile_of(options.bin, 1 if cluster == "real:1" else 2, folder, options.fresh)
             task = [model, "--cluster", here.cluster_file(cluster, profile, folder), "--batch", str(batch), "--dtype", "f32", *more]
             rows = contenders(options.bin, task, folder)
-            often = min(11, int(ENOUGH_S / (options.steps * rows[0][2]))) | 1  # odd
+            often = min(31, int(ENOUGH_S / (options.steps * rows[0][2]))) | 1  # odd
             took = measure(options.bin, list(dict.fromkeys(row[1] for row in rows)), options.steps, max(options.rounds, often))
             name, path, predicted, recipe = rows[0]
             best = max(rows[1:] or rows, key=lambda row: ratio_of(took, path, row[1]))

@@ -21,7 +21,6 @@ namespace weft {
 namespace {
 
 constexpr double kLongestSleep_s = 0.5;  // without a sign of life
-constexpr double kShortSleep_s = 30e-6;  // less is not worth a call; the next sleep makes it good
 
 double large_matmul_speed(const DeviceType& type) {
   return type.efficiency * peak_flops(type, DType::f32);
@@ -95,9 +94,6 @@ void EmulatedDevice::computed(int place, double cpu_s) {
     clock_s_ = std::max(clock_s_, host_s_);
   }
   clock_s_ += k * seconds;
-  if (clock_s_ > wall_s() + kShortSleep_s) {
-    pause();
-  }
 }
 
 void EmulatedDevice::pause() {
@@ -139,6 +135,7 @@ std::vector<DeviceId> EmulatedDevice::group_of(const Instruction& instruction) c
 }
 
 Meeting EmulatedDevice::collective(int place) {
+  pause();
   const Instruction& instruction = *order_[place].instruction;
   const double bytes = collective_bytes_[place];
   const std::vector<DeviceId> group = group_of(instruction);
@@ -155,6 +152,7 @@ Meeting EmulatedDevice::collective(int place) {
 }
 
 Meeting EmulatedDevice::transfer(int edge, int micro_batch, const Piece& bytes) {
+  pause();
   return meeting(fmt::format("edge {} {} {} {}", edge, micro_batch, bytes.from, bytes.to), 2,
                  cost_.transfer({bytes}, 1));
 }

@@ -22,19 +22,21 @@ struct EmulationSpec {
   std::function<void()> tick = {};  // called during long pauses: they are meant
 };
 
-/// One device of an emulated cluster: keeps its clock, and lets the thread that plays it sleep
-/// until the emulated device would be as far. All that it names by a `place` is the place in
-/// `expand(stage)`. The clock is one of the wall, and what a sleep lasts too long is made good by
-/// the next: errors do not add up. While kernels run faster here than on the emulated device (which
-/// `slow_down` sees to), the clock and the wall agree.
+/// One device of an emulated cluster: keeps its clock, and before it does something with others
+/// lets the thread that plays it sleep until the emulated device would be as far. All that it names
+/// by a `place` is the place in `expand(stage)`. The clock is one of the wall, and what a sleep
+/// lasts too long is made good by the next: errors do not add up. While kernels run faster here
+/// than on the emulated device (which `slow_down` sees to), clock and wall agree whenever devices
+/// meet.
 class EmulatedDevice {
  public:
   explicit EmulatedDevice(const EmulationSpec& spec);
 
   void begin_step();
-  /// A local instruction has run and took so much processor time. Sleeps.
+  /// A local instruction has run and took so much processor time. Does not sleep: the next kernel
+  /// shall find its caches as this one left them.
   void computed(int place, double cpu_s);
-  /// What the device is about to do with others, at its present clock.
+  /// What the device is about to do with others, at its present clock. Sleeps until then.
   [[nodiscard]] Meeting collective(int place);
   /// `bytes` from one device to another.
   [[nodiscard]] Meeting transfer(int edge, int micro_batch, const Piece& bytes);
@@ -44,6 +46,8 @@ class EmulatedDevice {
   /// was held.
   [[nodiscard]] double end_step();
 
+  /// How far the device is, in seconds of wall_s().
+  [[nodiscard]] double clock_s() const { return clock_s_; }
   [[nodiscard]] Board& board() { return board_; }
   [[nodiscard]] double slow_down() const { return spec_.slow_down; }
 

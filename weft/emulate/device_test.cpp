@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <thread>
 
 #include "weft/emulate/slow_down.h"
@@ -139,6 +140,29 @@ TEST(EmulatedDevice, CountsProcessorTime) {
   }
 }
 
+// Kernels run one right after the other, as on a real device: what others see of them is when they
+// meet.
+TEST(EmulatedDevice, SleepsBeforeItMeetsOthersAndNotAfterAKernel) {
+  Example example;
+  const Cluster cluster = slow_cluster(Emulation::cpu_time);
+  const std::string board = testing::TempDir() + "ahead-" + std::to_string(::getpid());
+  EmulatedDevice device({.program = example.program,
+                         .graph = example.graph,
+                         .ops = example.ops,
+                         .cluster = cluster,
+                         .board = board,
+                         .name = "test"});
+  std::remove(board.c_str());
+  device.begin_step();
+  const double begin_s = device.clock_s();
+  device.computed(0, 1);
+  EXPECT_LT(wall_s(), begin_s + 1);
+  EXPECT_NEAR(device.clock_s(), begin_s + 1, 1e-6);
+  const Meeting meeting = device.collective(1);
+  EXPECT_GE(wall_s(), begin_s + 1 - 1e-6);
+  EXPECT_NEAR(meeting.arrival_s, begin_s + 1, 1e-6);
+}
+
 TEST(SlowDown, IsOneWhereThisMachineIsFastEnough) {
   const Example example;
   EXPECT_EQ(
@@ -156,7 +180,7 @@ TEST(SlowDown, MakesFastDevicesPlayable) {
   }
   const double k = needed_slow_down(example.program, example.graph, example.ops, fast);
   EXPECT_GT(k, 10);
-  const Cluster here = stand_in(fast, 2);
+  const Cluster here = stand_in(fast);
   const double here_s =
       simulate(example.program, example.graph, example.ops, CostModel(here)).step_s;
   const double there_s =
@@ -171,7 +195,7 @@ TEST(SlowDown, IsMoreWhereTheEndOfAStepWouldBeLate) {
   cluster.types[0].flops_per_s["f32"] = 1e15;
   cluster.types[0].launch_s = 1e-9;
   const double here_s =
-      simulate(example.program, example.graph, example.ops, CostModel(stand_in(cluster, 2))).step_s;
+      simulate(example.program, example.graph, example.ops, CostModel(stand_in(cluster))).step_s;
   // Half of the step is for links that are as busy as this machine is with all of it.
   for (Link& link : cluster.links) {
     link.bandwidth = 1e12;
@@ -186,6 +210,40 @@ TEST(SlowDown, IsMoreWhereTheEndOfAStepWouldBeLate) {
   std::swap(list[0].reads, list[0].writes);
   list[1].reads = {0};
   EXPECT_GT(needed(), 1);
+}
+
+// Four devices a core, each as fast as a core, and links that are as busy as they are.
+TEST(SlowDown, SharesTheCoresAmongThoseThatCompute) {
+  Example example;
+  StageProgram& stage = example.program.stages[0];
+  const int devices = 4 * static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  Cluster cluster = slow_cluster(Emulation::cost);
+  cluster.devices.assign(devices, cluster.devices[0]);
+  cluster = stand_in(cluster);
+  cluster.emulation = Emulation::cost;
+  stage.mesh.devices.resize(devices);
+  std::iota(stage.mesh.devices.begin(), stage.mesh.devices.end(), 0);
+  stage.mesh.axes[0].size = devices;
+  stage.slots[0].type = stage.slots[1].type = {{1 << 20}, DType::f32};
+  example.ops.at("work").cost = [](const OpCall&) { return Cost{.flops = 1e12}; };
+  const double kernel_s =
+      1e12 / (cluster.types[0].efficiency * peak_flops(cluster.types[0], DType::f32));
+  const auto needed = [&] {
+    return needed_slow_down(example.program, example.graph, example.ops, cluster);
+  };
+  std::vector<Instruction>& list = stage.segments[0].instructions;
+  const std::vector<Instruction> both = list;
+  list = {both[0]};
+  EXPECT_NEAR(needed(), 4 / 0.8, 0.11);  // rounded up to two digits
+  for (Link& link : cluster.links) {
+    link.latency_s = kernel_s / (4 * (devices - 1));  // a ring takes 2 (n - 1) steps over two links
+  }
+  list = both;
+  EXPECT_NEAR(needed(), 2 / 0.8, 0.11);  // made up for while links are busy
+  std::rotate(list.begin(), list.begin() + 1, list.end());
+  std::swap(list[0].reads, list[0].writes);
+  list[1].reads = {0};
+  EXPECT_GT(needed(), 3.9);  // the end would be late
 }
 
 }  // namespace

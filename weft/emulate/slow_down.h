@@ -12,8 +12,8 @@ namespace weft {
 [[nodiscard]] double needed_slow_down(const Program& program, const Graph& graph,
                                       const OpTable& ops, const Cluster& cluster);
 
-/// This machine as a stand-in for the devices of another cluster that a program uses: one process
-/// for each, which share the cores and speak over loopback.
-[[nodiscard]] Cluster stand_in(const Cluster& cluster, int used);
+/// This machine as a stand-in for the devices of another cluster: a process with a core of its own
+/// for each, which speak over shared memory. Who shares the cores it does not know.
+[[nodiscard]] Cluster stand_in(const Cluster& cluster);
 
 }  // namespace weft

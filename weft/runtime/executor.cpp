@@ -170,6 +170,14 @@ void Executor::Impl::close_event(int event, Clock::time_point begin, Clock::time
   e.memory_bytes = memory_count().current_bytes;
 }
 
+Clock::time_point Executor::Impl::device_time() const {
+  if (emulated == nullptr) {
+    return Clock::now();
+  }
+  const std::chrono::duration<double> clock(emulated->clock_s());
+  return Clock::time_point(std::chrono::duration_cast<Clock::duration>(clock));
+}
+
 void Executor::Impl::dispatch(const IssuedInstruction& issued) {
   switch (issued.instruction->opcode) {
     case Opcode::collective:
@@ -186,7 +194,7 @@ void Executor::Impl::dispatch(const IssuedInstruction& issued) {
       break;
   }
   const int event = options.timeline ? add_event(issued) : -1;
-  const auto begin = Clock::now();
+  const auto begin = device_time();
   if (emulated == nullptr) {
     run_local(issued);
   } else {
@@ -195,7 +203,7 @@ void Executor::Impl::dispatch(const IssuedInstruction& issued) {
     emulated->computed(place_of(issued), cpu_s() - before_s);
   }
   if (event >= 0) {
-    close_event(event, begin, Clock::now());
+    close_event(event, begin, device_time());
   }
 }
 
@@ -250,10 +258,10 @@ StepResult Executor::run_step(const StepInput& input, const StepOptions& options
           "the data gives {} samples for a step of {}", input.batch->samples,
           samples_in(x.program, -1));
   reset_memory_peak();
+  x.step_begin = Clock::now();
   if (x.emulated != nullptr) {
     x.emulated->begin_step();
   }
-  x.step_begin = Clock::now();
   const int rank = x.communicator.rank();
   if (x.activity != nullptr) {
     x.activity->begin_step(input.step);

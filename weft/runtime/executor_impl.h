@@ -109,6 +109,8 @@ struct Executor::Impl {
   /// The op of a node in front of its name.
   [[nodiscard]] std::string full_name(const Instruction& instruction) const;
   int add_event(const IssuedInstruction& issued);
+  /// Now; of an emulated device, how far it is: it may be ahead of the wall.
+  [[nodiscard]] CommunicationLane::Clock::time_point device_time() const;
   void close_event(int event, CommunicationLane::Clock::time_point begin,
                    CommunicationLane::Clock::time_point end);
 
