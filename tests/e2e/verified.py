@@ -12,8 +12,15 @@ def run(folder, *words):
     return done.returncode, done.stdout, done.stderr.strip()
 
 
+def step_and_bound(folder, plan):
+    """Simulated seconds of a step, and what no plan of the model on the cluster is below."""
+    done = subprocess.run([os.path.join(folder, "plan_bound"), plan], capture_output=True, text=True, check=True)
+    return map(float, done.stdout.split())
+
+
 def is_same(folder, title, plan, *options):
-    """Whether the plan trains the model of one device, and uses the memory it said it would, within 2 %."""
+    """Whether the plan trains the model of one device, uses the memory it said it would, within 2 %, and is not
+    predicted to be faster than any plan can be."""
     code, out, said = run(folder, "verify", plan, "--json", *options)
     if code not in (0, 1) or not out:
         print(f"FAIL {title}: exit {code}: {said[:400]}", flush=True)
@@ -21,10 +28,11 @@ def is_same(folder, title, plan, *options):
     answer = json.loads(out)
     predicted, measured = answer["peak_memory_bytes"]["predicted"], answer["peak_memory_bytes"]["measured"]
     off = max(abs(p - m) / max(m, 1) for p, m in zip(predicted, measured))
-    good = answer["equal"] and off <= 0.02
+    step, bound = step_and_bound(folder, plan)
+    good = answer["equal"] and off <= 0.02 and bound <= step * (1 + 1e-9)
     print(f"{'ok  ' if good else 'FAIL'} {title}: loss error {answer['loss_error']:.1e}, gradient error "
           f"{answer['gradient_error']['worst']:.1e} ({answer['gradient_error'].get('name')}), memory off by "
-          f"{100 * off:.2f} %", flush=True)
+          f"{100 * off:.2f} %, step {step:.3g} s of at least {bound:.3g}", flush=True)
     return good
 
 
