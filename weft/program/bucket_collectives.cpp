@@ -38,9 +38,11 @@ constexpr std::int64_t kFirstShare = 16;  // at first this part of bucket_bytes 
 
 class Bucketing {
  public:
-  Bucketing(const Lowering& l, const StageProgram& stage, Phase phase)
+  Bucketing(const Lowering& l, const StageProgram& stage, const std::vector<SlotId>& storage,
+            Phase phase)
       : l_(l),
         stage_(stage),
+        storage_(storage),
         phase_(phase),
         by_layer_(is_for_micro_batch(phase)),
         enough_(l.plan.bucket_bytes / kFirstShare),
@@ -86,7 +88,7 @@ class Bucketing {
       return false;
     }
     const std::int64_t bytes = bytes_of(i);
-    return bytes <= kFewBytes && bytes == slot_type(stage_, i.reads[0], origin_, 2).bytes();
+    return bytes <= kFewBytes && bytes == slot_bytes(stage_, i.reads[0], origin_, 2);
   }
 
   [[nodiscard]] std::size_t last_of_numbers() const {
@@ -97,8 +99,8 @@ class Bucketing {
 
   // Of the larger side.
   [[nodiscard]] std::int64_t bytes_of(const Instruction& i) const {
-    return std::max(slot_type(stage_, i.reads[0], origin_, 1).bytes(),
-                    slot_type(stage_, i.writes[0], origin_, 1).bytes());
+    return std::max(slot_bytes(stage_, i.reads[0], origin_, 1),
+                    slot_bytes(stage_, i.writes[0], origin_, 1));
   }
 
   [[nodiscard]] bool alike(const Instruction& a, const Instruction& b) const {
@@ -124,9 +126,8 @@ class Bucketing {
   [[nodiscard]] bool touches(const Instruction& i, const Instruction& bucket) const {
     const auto meet = [&](const std::vector<SlotId>& some, const std::vector<SlotId>& others) {
       return std::ranges::any_of(some, [&](SlotId slot) {
-        return std::ranges::any_of(others, [&](SlotId other) {
-          return storage_of(stage_, slot) == storage_of(stage_, other);
-        });
+        return std::ranges::any_of(others,
+                                   [&](SlotId other) { return storage_[slot] == storage_[other]; });
       });
     };
     return meet(i.reads, bucket.writes) || meet(i.writes, bucket.writes) ||
@@ -185,6 +186,7 @@ class Bucketing {
 
   const Lowering& l_;
   const StageProgram& stage_;
+  const std::vector<SlotId>& storage_;  // by slot
   Phase phase_;
   bool by_layer_;
   std::int64_t on_its_way_ = 0;  // bytes that are gathered together
@@ -200,8 +202,10 @@ class Bucketing {
 
 void bucket_collectives(Lowering& l, int stage) {
   StageProgram& part = l.program.stages[stage];
+  const std::vector<SlotId> storage = storages(part);
   for (Segment& segment : part.segments) {
-    segment.instructions = Bucketing(l, part, segment.phase).run(std::move(segment.instructions));
+    segment.instructions =
+        Bucketing(l, part, storage, segment.phase).run(std::move(segment.instructions));
   }
 }
 

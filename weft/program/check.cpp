@@ -20,12 +20,23 @@
 namespace weft {
 namespace {
 
-using Instance = std::pair<SlotId, int>;  // storage or slot, micro-batch (-1 if it lives longer)
+using Instance = std::pair<SlotId, int>;  // slot, micro-batch (-1 if it lives longer)
 
-Instance instance(const StageProgram& stage, SlotId slot, int micro_batch) {
-  const Slot& owner = stage.slots[storage_of(stage, slot)];
-  return {slot, owner.lifetime == Lifetime::micro_batch ? micro_batch : -1};
-}
+// The instances of a stage's slots.
+class InstanceOf {
+ public:
+  explicit InstanceOf(const StageProgram& stage) {
+    for (const SlotId storage : storages(stage)) {
+      each_.push_back(stage.slots[storage].lifetime == Lifetime::micro_batch ? 1 : 0);
+    }
+  }
+  Instance operator()(SlotId slot, int micro_batch) const {
+    return {slot, each_[slot] != 0 ? micro_batch : -1};
+  }
+
+ private:
+  std::vector<char> each_;  // by slot: lives for a micro-batch
+};
 
 // A set of slots of micro-batches; -1, what lives longer, counts as the first of these.
 class Instances {
@@ -66,13 +77,14 @@ class FlowCheck {
         loss_(index == program.loss_stage ? program.loss_slot : -1),
         graph_(graph),
         ops_(ops),
+        instance_(stage_),
+        storage_(storages(stage_)),
         sharing_(stage_.slots.size()),
         live_(stage_.slots.size(), program.micro_batches.size()),
         overwritten_(live_),
         under_way_(live_) {
     for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
-      const auto id = static_cast<SlotId>(slot);
-      sharing_[storage_of(stage_, id)].push_back(id);
+      sharing_[storage_[slot]].push_back(static_cast<SlotId>(slot));
     }
   }
 
@@ -86,9 +98,9 @@ class FlowCheck {
       check(issued);
     }
     for (const Instance& left : live_.all()) {
-      const SlotId storage = storage_of(stage_, left.first);
+      const SlotId storage = storage_[left.first];
       const bool stays = stage_.slots[storage].lifetime == Lifetime::persistent ||
-                         (loss_ >= 0 && storage == storage_of(stage_, loss_));
+                         (loss_ >= 0 && storage == storage_[loss_]);
       if (!stays) {
         report({}, left.first, left.second, "is never freed");
       }
@@ -111,7 +123,7 @@ class FlowCheck {
   void check(const IssuedInstruction& issued) {
     const Instruction& i = *issued.instruction;
     for (const SlotId slot : i.reads) {
-      const Instance at = instance(stage_, slot, issued.micro_batch);
+      const Instance at = instance_(slot, issued.micro_batch);
       if (i.opcode == Opcode::free) {
         live_.erase(at);
         overwritten_.erase(at);
@@ -130,7 +142,7 @@ class FlowCheck {
       }
     }
     for (const SlotId slot : i.writes) {
-      const Instance at = instance(stage_, slot, issued.micro_batch);
+      const Instance at = instance_(slot, issued.micro_batch);
       const bool fresh = live_.insert(at);
       const bool again = i.opcode == Opcode::accumulate || at.second < 0;
       if (!fresh && !again) {
@@ -150,7 +162,7 @@ class FlowCheck {
   void note_overwritten(const Instruction& i, int micro_batch) {
     const OpDef& op = find_op(ops_, graph_.nodes[i.node].op);
     for (std::size_t o = 0; o < i.writes.size(); ++o) {
-      const SlotId storage = storage_of(stage_, i.writes[o]);
+      const SlotId storage = storage_[i.writes[o]];
       const auto alias = std::ranges::find(op.aliases, static_cast<int>(o), &Alias::output);
       const bool view = alias != op.aliases.end() && !alias->in_place;
       if (view || storage == i.writes[o] ||
@@ -158,8 +170,9 @@ class FlowCheck {
         continue;
       }
       for (const SlotId slot : sharing_[storage]) {
-        if (slot != i.writes[o] && live_.contains(instance(stage_, slot, micro_batch))) {
-          overwritten_.insert(instance(stage_, slot, micro_batch));
+        const Instance at = instance_(slot, micro_batch);
+        if (slot != i.writes[o] && live_.contains(at)) {
+          overwritten_.insert(at);
         }
       }
     }
@@ -170,6 +183,8 @@ class FlowCheck {
   SlotId loss_;
   const Graph& graph_;
   const OpTable& ops_;
+  InstanceOf instance_;
+  std::vector<SlotId> storage_;               // by slot
   std::vector<std::vector<SlotId>> sharing_;  // by storage: slots
   Instances live_;
   Instances overwritten_;
@@ -210,12 +225,53 @@ void check_edges(const Program& program, std::vector<std::string>& found) {
   }
 }
 
+// By slot: whether it is sent, received, or written by a collective over all devices.
+std::vector<char> moved_between_stages(const StageProgram& stage) {
+  std::vector<char> moved(stage.slots.size(), 0);
+  for (const Segment& segment : stage.segments) {
+    for (const Instruction& i : segment.instructions) {
+      const bool over_all = i.opcode == Opcode::collective && i.axis == kAllDevices;
+      if (i.opcode == Opcode::send || i.opcode == Opcode::recv || over_all) {
+        for (const SlotId slot : i.opcode == Opcode::send ? i.reads : i.writes) {
+          moved[slot] = 1;
+        }
+      }
+    }
+  }
+  return moved;
+}
+
+// What a stage issues, without all that never waits for another stage, nor is waited for by one.
+std::vector<IssuedInstruction> between_stages(const StageProgram& stage) {
+  const std::vector<char> moved = moved_between_stages(stage);
+  std::vector<IssuedInstruction> issued = expand(stage);
+  std::erase_if(issued, [&](const IssuedInstruction& each) {
+    const Instruction& i = *each.instruction;
+    switch (i.opcode) {
+      case Opcode::send:
+      case Opcode::recv:
+        return false;
+      case Opcode::collective:
+        return i.axis != kAllDevices;
+      case Opcode::wait:
+      case Opcode::free:
+        return std::ranges::none_of(i.reads, [&](SlotId slot) { return moved[slot] != 0; });
+      default:
+        return true;
+    }
+  });
+  return issued;
+}
+
 // Plays the stages against each other until all are done or none can go on.
 class Progress {
  public:
-  explicit Progress(const Program& program) : program_(program), at_(program.stages.size(), 0) {
+  explicit Progress(const Program& program)
+      : order_(program.stages.size()), at_(program.stages.size(), 0) {
+    for_each_index(order_.size(),
+                   [&](std::size_t s) { order_[s] = between_stages(program.stages[s]); });
     for (const StageProgram& stage : program.stages) {
-      order_.push_back(expand(stage));
+      instance_.emplace_back(stage);
       over_all_.push_back(written_over_all_devices(stage));
     }
     reductions_.assign(program.stages.size(), 0);
@@ -251,17 +307,16 @@ class Progress {
   bool step(int s) {
     const IssuedInstruction& issued = order_[s][at_[s]];
     const Instruction& i = *issued.instruction;
-    const StageProgram& stage = program_.stages[s];
+    const InstanceOf& instance = instance_[s];
     switch (i.opcode) {
       case Opcode::send:
         sent_.insert({i.edge, issued.micro_batch});
-        sending_[{s, instance(stage, i.reads[0], issued.micro_batch)}].push_back(
+        sending_[{s, instance(i.reads[0], issued.micro_batch)}].push_back(
             {i.edge, issued.micro_batch});
         return true;
       case Opcode::recv:
         asked_.insert({i.edge, issued.micro_batch});
-        arriving_[{s, instance(stage, i.writes[0], issued.micro_batch)}] = {i.edge,
-                                                                            issued.micro_batch};
+        arriving_[{s, instance(i.writes[0], issued.micro_batch)}] = {i.edge, issued.micro_batch};
         return true;
       case Opcode::collective:
         if (i.axis == kAllDevices) {
@@ -270,12 +325,12 @@ class Progress {
         return true;
       case Opcode::wait:
         return std::ranges::all_of(i.reads, [&](SlotId slot) {
-          const auto it = arriving_.find({s, instance(stage, slot, issued.micro_batch)});
+          const auto it = arriving_.find({s, instance(slot, issued.micro_batch)});
           return reduced(s, slot) && (it == arriving_.end() || sent_.contains(it->second));
         });
       case Opcode::free:
         return std::ranges::all_of(i.reads, [&](SlotId slot) {
-          const auto it = sending_.find({s, instance(stage, slot, issued.micro_batch)});
+          const auto it = sending_.find({s, instance(slot, issued.micro_batch)});
           return it == sending_.end() || std::ranges::all_of(it->second, [&](const Transfer& t) {
                    return asked_.contains(t);
                  });
@@ -302,8 +357,8 @@ class Progress {
     return !over_all_[s].contains(slot) || std::ranges::min(reductions_) >= reductions_[s];
   }
 
-  const Program& program_;
   std::vector<std::vector<IssuedInstruction>> order_;
+  std::vector<InstanceOf> instance_;        // by stage
   std::vector<std::set<SlotId>> over_all_;  // by stage
   std::vector<std::size_t> at_;
   std::vector<int> reductions_;

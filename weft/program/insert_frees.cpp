@@ -54,12 +54,10 @@ Instruction free_of(std::vector<SlotId> slots, bool moved) {
 }
 
 void free_in_stage(StageProgram& stage, SlotId keep) {
-  std::vector<SlotId> storage_of_slot;
+  const std::vector<SlotId> storage_of_slot = storages(stage);
   std::vector<std::vector<SlotId>> sharing(stage.slots.size());  // by storage: slots
   for (std::size_t slot = 0; slot < stage.slots.size(); ++slot) {
-    const auto id = static_cast<SlotId>(slot);
-    storage_of_slot.push_back(storage_of(stage, id));
-    sharing[storage_of_slot.back()].push_back(id);
+    sharing[storage_of_slot[slot]].push_back(static_cast<SlotId>(slot));
   }
   // Where to free what: by segment and instruction; sent ones at the segment's end.
   std::vector<std::vector<std::vector<SlotId>>> at;

@@ -24,7 +24,10 @@ struct Pending {
 class WaitInsertion {
  public:
   explicit WaitInsertion(const StageProgram& stage)
-      : stage_(stage), writers_(stage.slots.size()), readers_(stage.slots.size()) {}
+      : stage_(stage),
+        storage_(storages(stage)),
+        writers_(stage.slots.size()),
+        readers_(stage.slots.size()) {}
 
   void run(Segment& segment) {
     std::vector<Instruction> out;
@@ -60,27 +63,26 @@ class WaitInsertion {
       }
     };
     for (const SlotId slot : i.reads) {
-      add(writers_[storage_of(stage_, slot)]);
+      add(writers_[storage_[slot]]);
     }
     for (const SlotId slot : i.writes) {
-      const SlotId storage = storage_of(stage_, slot);
-      add(writers_[storage]);
-      add(readers_[storage]);
+      add(writers_[storage_[slot]]);
+      add(readers_[storage_[slot]]);
     }
     return met;
   }
 
   void begin(const Instruction& i) {
     const int p = static_cast<int>(pending_.size());
-    const Slot& first = stage_.slots[storage_of(stage_, i.writes[0])];
+    const Slot& first = stage_.slots[storage_[i.writes[0]]];
     pending_.push_back(
         {.opcode = i.opcode, .writes = i.writes, .stays = first.lifetime == Lifetime::step});
     open_.insert(p);
     for (const SlotId slot : i.reads) {
-      readers_[storage_of(stage_, slot)].push_back(p);
+      readers_[storage_[slot]].push_back(p);
     }
     for (const SlotId slot : i.writes) {
-      writers_[storage_of(stage_, slot)].push_back(p);
+      writers_[storage_[slot]].push_back(p);
     }
   }
 
@@ -92,6 +94,7 @@ class WaitInsertion {
   }
 
   const StageProgram& stage_;
+  std::vector<SlotId> storage_;            // by slot
   std::vector<Pending> pending_;           // all that has begun
   std::set<int> open_;                     // of these: not waited for yet
   std::vector<std::vector<int>> writers_;  // by storage: of these; some are no longer open

@@ -31,10 +31,8 @@ class MemoryWalk {
         index_(stage_),
         at_(std::move(at)),
         graph_(graph),
-        ops_(ops) {
-    for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
-      storage_.push_back(storage_of(stage_, static_cast<SlotId>(slot)));
-    }
+        ops_(ops),
+        storage_(storages(stage_)) {
     const int count = static_cast<int>(program.micro_batches.size());
     for (int m = -1; m < count; ++m) {
       const std::int64_t samples = samples_in(program, m);
@@ -106,7 +104,7 @@ class MemoryWalk {
   std::int64_t bytes(SlotId slot, int micro_batch) {
     Sizes& known = sizes(micro_batch);
     if (known.bytes[slot] == kUnknown) {
-      known.bytes[slot] = slot_type(stage_, slot, at_, known.samples).bytes();
+      known.bytes[slot] = slot_bytes(stage_, slot, at_, known.samples);
     }
     return known.bytes[slot];
   }

@@ -6,6 +6,18 @@
 #include "weft/base/error.h"
 
 namespace weft {
+namespace {
+
+// Of a dim of the local part of a slot.
+std::int64_t local_length(const StageProgram& stage, SlotId slot, int dim, const Coordinates& at,
+                          std::int64_t samples) {
+  const Slot& s = stage.slots[slot];
+  const Dim& whole = s.type.shape[dim];
+  const Dim length = whole.batched ? Dim(whole.size) * Dim(samples) : whole;
+  return range_along(dim, length.size, s.placements, stage.mesh, at).size();
+}
+
+}  // namespace
 
 std::string_view opcode_name(Opcode opcode) {
   switch (opcode) {
@@ -66,6 +78,15 @@ SlotId storage_of(const StageProgram& stage, SlotId slot) {
   return slot;
 }
 
+std::vector<SlotId> storages(const StageProgram& stage) {
+  std::vector<SlotId> result;
+  result.reserve(stage.slots.size());
+  for (std::size_t slot = 0; slot < stage.slots.size(); ++slot) {
+    result.push_back(storage_of(stage, static_cast<SlotId>(slot)));
+  }
+  return result;
+}
+
 bool moves(const StageProgram& stage, const Instruction& accumulate) {
   const Slot& from = stage.slots[accumulate.reads[0]];
   const Slot& to = stage.slots[accumulate.writes[0]];
@@ -95,8 +116,23 @@ std::int64_t first_sample(const Program& program, int micro_batch) {
 
 TensorType slot_type(const StageProgram& stage, SlotId slot, const Coordinates& at,
                      std::int64_t samples) {
-  const Slot& s = stage.slots[slot];
-  return local_type(bind(s.type, samples), s.placements, stage.mesh, at);
+  const TensorType& whole = stage.slots[slot].type;
+  TensorType type{.shape = {}, .dtype = whole.dtype};
+  type.shape.reserve(whole.shape.size());
+  for (int dim = 0; dim < whole.rank(); ++dim) {
+    type.shape.emplace_back(local_length(stage, slot, dim, at, samples));
+  }
+  return type;
+}
+
+std::int64_t slot_bytes(const StageProgram& stage, SlotId slot, const Coordinates& at,
+                        std::int64_t samples) {
+  const TensorType& whole = stage.slots[slot].type;
+  Dim bytes = element_bytes(whole.dtype);
+  for (int dim = 0; dim < whole.rank(); ++dim) {
+    bytes = bytes * Dim(local_length(stage, slot, dim, at, samples));
+  }
+  return bytes.size;
 }
 
 }  // namespace weft

@@ -126,6 +126,8 @@ struct Program {
 
 /// The slot that owns the storage.
 [[nodiscard]] SlotId storage_of(const StageProgram& stage, SlotId slot);
+/// By slot.
+[[nodiscard]] std::vector<SlotId> storages(const StageProgram& stage);
 /// Whether the first `accumulate` of a step takes over the storage of its operand instead of
 /// copying.
 [[nodiscard]] bool moves(const StageProgram& stage, const Instruction& accumulate);
@@ -139,6 +141,9 @@ struct Program {
 /// Type of the local part of a slot on the device at these coordinates.
 [[nodiscard]] TensorType slot_type(const StageProgram& stage, SlotId slot, const Coordinates& at,
                                    std::int64_t samples);
+/// Its bytes.
+[[nodiscard]] std::int64_t slot_bytes(const StageProgram& stage, SlotId slot, const Coordinates& at,
+                                      std::int64_t samples);
 
 /// What timelines call an instruction: its node, or what it does and the first slot it does it to.
 [[nodiscard]] std::string event_name(const StageProgram& stage, const Instruction& instruction,

@@ -170,6 +170,13 @@ void Drafting::move_layers(Draft& draft, int effort, const SecondsOfCut& step_s,
 void Drafting::answer(Draft& draft) const {
   draft.step_s = kNever;
   draft.answers.clear();
+  std::map<StageTable*, std::vector<StageQuestion>> asked;
+  for (std::size_t s = 0; s < draft.questions.size(); ++s) {
+    asked[&draft.table_of(static_cast<int>(s))].push_back(draft.questions[s]);
+  }
+  for (const auto& [table, questions] : asked) {
+    table->prepare(questions);
+  }
   for (std::size_t s = 0; s < draft.questions.size(); ++s) {
     draft.answers.push_back(draft.table_of(static_cast<int>(s)).stage(draft.questions[s]));
     if (draft.answers.back().boundary < 0) {
@@ -233,6 +240,11 @@ double Drafting::transfer_seconds(const PipelineMesh& from, const PipelineMesh& 
                                   std::int64_t bytes) const {
   const int senders = from.shape.devices();
   const int receivers = to.shape.devices();
+  const auto [known, fresh] =
+      transfers_.try_emplace({from.first_device, senders, to.first_device, receivers, bytes}, 0);
+  if (!fresh) {
+    return known->second;
+  }
   const int count = std::max(senders, receivers);
   const std::int64_t piece = (bytes * receivers + count - 1) / count;
   std::vector<Piece> pieces;
@@ -241,7 +253,8 @@ double Drafting::transfer_seconds(const PipelineMesh& from, const PipelineMesh& 
                       .to = to.first_device + i * receivers / count,
                       .region = {{0, piece}}});
   }
-  return model_.cost.transfer_seconds(pieces, 1);
+  known->second = model_.cost.transfer_seconds(pieces, 1);
+  return known->second;
 }
 
 Plan Drafting::plan(const Draft& draft) const {

@@ -72,6 +72,14 @@ class Drafting {
     int micro_batches = 0;
     auto operator<=>(const OrderKey&) const = default;
   };
+  struct TransferKey {
+    int from = 0;  // the first device
+    int senders = 0;
+    int to = 0;  // same
+    int receivers = 0;
+    std::int64_t bytes = 0;
+    auto operator<=>(const TransferKey&) const = default;
+  };
 
   bool cover(Draft& draft, double seconds) const;
   using SecondsOfCut = std::function<double(const std::vector<double>&)>;
@@ -89,7 +97,9 @@ class Drafting {
   const Task& task_;
   const BlockModel& model_;
   std::string schedule_;
-  mutable std::map<OrderKey, PlayedOrder> orders_ = {};  // that were needed so far
+  // What was needed so far.
+  mutable std::map<OrderKey, PlayedOrder> orders_ = {};
+  mutable std::map<TransferKey, double> transfers_ = {};
 };
 
 /// Of what a micro-batch takes on all meshes: for the ends of the pipeline.

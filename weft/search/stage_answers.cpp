@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 
+#include "weft/base/parallel.h"
 #include "weft/search/stage_table.h"
 #include "weft/solver/way_chain.h"
 
@@ -160,14 +161,38 @@ StageAnswer StageTable::best_mix(const MixKey& key) const {
   return answer;
 }
 
-// Stages of one draft, and drafts alike, ask for the same mixes.
-const StageAnswer& StageTable::mix(const StageQuestion& question, int boundary) {
+StageTable::MixKey StageTable::mix_key(const StageQuestion& question, int boundary) const {
   MixKey key{
       .blocks = {}, .boundary = boundary, .in_flight = question.in_flight, .bytes = question.bytes};
   const bool lent = is_lent(question.first);
   for (int l = question.first; l < question.end; ++l) {
     key.blocks.push_back(block_of(l, lent));
   }
+  return key;
+}
+
+void StageTable::prepare(std::span<const StageQuestion> questions) {
+  std::vector<MixKey> keys;
+  for (const StageQuestion& question : questions) {
+    for (std::size_t b = 0; b < boundaries_.size(); ++b) {
+      MixKey key = mix_key(question, static_cast<int>(b));
+      if (!mixes_.contains(key)) {
+        keys.push_back(std::move(key));
+      }
+    }
+  }
+  std::ranges::sort(keys);
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  std::vector<StageAnswer> answers(keys.size());
+  for_each_index(keys.size(), [&](std::size_t i) { answers[i] = best_mix(keys[i]); });
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    mixes_.emplace(std::move(keys[i]), std::move(answers[i]));
+  }
+}
+
+// Stages of one draft, and drafts alike, ask for the same mixes.
+const StageAnswer& StageTable::mix(const StageQuestion& question, int boundary) {
+  MixKey key = mix_key(question, boundary);
   const auto known = mixes_.find(key);
   if (known != mixes_.end()) {
     return known->second;

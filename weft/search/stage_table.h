@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "weft/search/block_costs.h"
@@ -101,6 +102,8 @@ class StageTable {
   void find_menus();
   [[nodiscard]] bool has_menus() const { return has_menus_; }
   [[nodiscard]] StageAnswer stage(const StageQuestion& question);
+  /// Finds the answers to several questions on all cores: `stage` knows them then.
+  void prepare(std::span<const StageQuestion> questions);
   /// A quick lower estimate of `stage(question).cost.micro_batch_s()` plus its share of what
   /// happens once a step; infinite if it does not fit.
   [[nodiscard]] double seconds(const StageQuestion& question);
@@ -164,6 +167,7 @@ class StageTable {
   void count_layers();
   [[nodiscard]] LayerWay make_way(const Block& block, const ChoiceAnswer& answer,
                                   bool recompute) const;
+  [[nodiscard]] MixKey mix_key(const StageQuestion& question, int boundary) const;
   const StageAnswer& mix(const StageQuestion& question, int boundary);
   [[nodiscard]] StageAnswer best_mix(const MixKey& key) const;
 

@@ -114,9 +114,8 @@ class Compiler {
                    .group = {},
                    .groups = {},
                    .types = {}};
-    for (std::size_t slot = 0; slot < part.slots.size(); ++slot) {
-      const Slot& owner = part.slots[storage_of(part, static_cast<SlotId>(slot))];
-      info.each.push_back(owner.lifetime == Lifetime::micro_batch ? 1 : 0);
+    for (const SlotId storage : storages(part)) {
+      info.each.push_back(part.slots[storage].lifetime == Lifetime::micro_batch ? 1 : 0);
     }
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
