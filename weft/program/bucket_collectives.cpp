@@ -88,7 +88,7 @@ class Bucketing {
       return false;
     }
     const std::int64_t bytes = bytes_of(i);
-    return bytes <= kFewBytes && bytes == slot_bytes(stage_, i.reads[0], origin_, 2);
+    return bytes <= kFewBytes && bytes == slot_type(stage_, i.reads[0], origin_, 2).bytes();
   }
 
   [[nodiscard]] std::size_t last_of_numbers() const {
@@ -99,8 +99,8 @@ class Bucketing {
 
   // Of the larger side.
   [[nodiscard]] std::int64_t bytes_of(const Instruction& i) const {
-    return std::max(slot_bytes(stage_, i.reads[0], origin_, 1),
-                    slot_bytes(stage_, i.writes[0], origin_, 1));
+    return std::max(slot_type(stage_, i.reads[0], origin_, 1).bytes(),
+                    slot_type(stage_, i.writes[0], origin_, 1).bytes());
   }
 
   [[nodiscard]] bool alike(const Instruction& a, const Instruction& b) const {

@@ -210,7 +210,8 @@ std::int64_t collective_workspace(const StageProgram& stage, const Instruction& 
     for (const SlotId slot : instruction.reads) {
       bytes += instruction.from.reduction == Reduction::sum
                    ? 0
-                   : stage.mesh.axes[instruction.axis].size * slot_bytes(stage, slot, at, samples);
+                   : stage.mesh.axes[instruction.axis].size *
+                         slot_type(stage, slot, at, samples).bytes();
     }
     return bytes;
   }

@@ -104,7 +104,7 @@ class MemoryWalk {
   std::int64_t bytes(SlotId slot, int micro_batch) {
     Sizes& known = sizes(micro_batch);
     if (known.bytes[slot] == kUnknown) {
-      known.bytes[slot] = slot_bytes(stage_, slot, at_, known.samples);
+      known.bytes[slot] = slot_type(stage_, slot, at_, known.samples).bytes();
     }
     return known.bytes[slot];
   }

@@ -96,7 +96,7 @@ class StageOverwrites {
   }
 
   [[nodiscard]] std::int64_t local_bytes(SlotId slot) const {
-    return slot_bytes(stage_, slot, Coordinates(stage_.mesh.axes.size(), 0), 1);
+    return slot_type(stage_, slot, Coordinates(stage_.mesh.axes.size(), 0), 1).bytes();
   }
 
   StageProgram& stage_;

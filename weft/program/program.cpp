@@ -6,18 +6,6 @@
 #include "weft/base/error.h"
 
 namespace weft {
-namespace {
-
-// Of a dim of the local part of a slot.
-std::int64_t local_length(const StageProgram& stage, SlotId slot, int dim, const Coordinates& at,
-                          std::int64_t samples) {
-  const Slot& s = stage.slots[slot];
-  const Dim& whole = s.type.shape[dim];
-  const Dim length = whole.batched ? Dim(whole.size) * Dim(samples) : whole;
-  return range_along(dim, length.size, s.placements, stage.mesh, at).size();
-}
-
-}  // namespace
 
 std::string_view opcode_name(Opcode opcode) {
   switch (opcode) {
@@ -116,23 +104,8 @@ std::int64_t first_sample(const Program& program, int micro_batch) {
 
 TensorType slot_type(const StageProgram& stage, SlotId slot, const Coordinates& at,
                      std::int64_t samples) {
-  const TensorType& whole = stage.slots[slot].type;
-  TensorType type{.shape = {}, .dtype = whole.dtype};
-  type.shape.reserve(whole.shape.size());
-  for (int dim = 0; dim < whole.rank(); ++dim) {
-    type.shape.emplace_back(local_length(stage, slot, dim, at, samples));
-  }
-  return type;
-}
-
-std::int64_t slot_bytes(const StageProgram& stage, SlotId slot, const Coordinates& at,
-                        std::int64_t samples) {
-  const TensorType& whole = stage.slots[slot].type;
-  Dim bytes = element_bytes(whole.dtype);
-  for (int dim = 0; dim < whole.rank(); ++dim) {
-    bytes = bytes * Dim(local_length(stage, slot, dim, at, samples));
-  }
-  return bytes.size;
+  const Slot& s = stage.slots[slot];
+  return local_type(bind(s.type, samples), s.placements, stage.mesh, at);
 }
 
 }  // namespace weft

@@ -141,9 +141,6 @@ struct Program {
 /// Type of the local part of a slot on the device at these coordinates.
 [[nodiscard]] TensorType slot_type(const StageProgram& stage, SlotId slot, const Coordinates& at,
                                    std::int64_t samples);
-/// Its bytes.
-[[nodiscard]] std::int64_t slot_bytes(const StageProgram& stage, SlotId slot, const Coordinates& at,
-                                      std::int64_t samples);
 
 /// What timelines call an instruction: its node, or what it does and the first slot it does it to.
 [[nodiscard]] std::string event_name(const StageProgram& stage, const Instruction& instruction,
