@@ -33,6 +33,11 @@ constexpr Case kLarge{.model = "gpt3-175b",
                       .cluster = "128x8xA100-80GB",
                       .recipe = "dp=8,tp=8,pp=16,zero=1,recompute=block,micro-batches=64",
                       .batch = 1536};
+// Every device has all layers.
+constexpr Case kDeep{.model = "gpt3-175b",
+                     .cluster = "8x8xA100-80GB",
+                     .recipe = "dp=64,zero=3,recompute=block,micro-batches=4",
+                     .batch = 256};
 
 struct Problem {
   OpTable ops;
@@ -148,10 +153,13 @@ BENCHMARK_CAPTURE(build_graph, gpt2_small, kSmall)->Unit(benchmark::kMillisecond
 BENCHMARK_CAPTURE(build_graph, gpt3_175b, kLarge)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(lower_plan, gpt2_small, kSmall)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(lower_plan, gpt3_175b, kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(lower_plan, gpt3_175b_deep, kDeep)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(check_plan, gpt2_small, kSmall)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(check_plan, gpt3_175b, kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(check_plan, gpt3_175b_deep, kDeep)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(simulate_plan, gpt2_small, kSmall)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(simulate_plan, gpt3_175b, kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(simulate_plan, gpt3_175b_deep, kDeep)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(block_optimum, gpt3_175b_tight, "gpt3-175b", 0.2)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(block_optimum, gpt3_175b, "gpt3-175b", 0.4)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(block_optimum, gpt3_175b_loose, "gpt3-175b", 0.8)->Unit(benchmark::kMillisecond);

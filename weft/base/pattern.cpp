@@ -2,28 +2,31 @@
 
 namespace weft {
 
-// Only the last `*` passed is ever tried again: what an earlier one took need not change, since the
-// later one can take whatever follows.
+// What stands before the first `*` and behind the last one has its place; most names fail there.
+// Each piece between two stars may be taken where it comes first: that leaves most to later ones.
 bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0;
-  std::size_t n = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t star_end = 0;  // the star stands for name[.., star_end)
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_end = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++star_end;
-    } else {
+  const std::size_t first = pattern.find('*');
+  if (first == std::string_view::npos) {
+    return pattern == name;
+  }
+  const std::string_view suffix = pattern.substr(pattern.rfind('*') + 1);
+  if (name.size() < first + suffix.size() || !name.starts_with(pattern.substr(0, first)) ||
+      !name.ends_with(suffix)) {
+    return false;
+  }
+  name = name.substr(first, name.size() - first - suffix.size());
+  pattern = pattern.substr(first, pattern.size() - first - suffix.size());  // "*piece*piece*"
+  for (pattern.remove_prefix(1); !pattern.empty();) {
+    const std::size_t end = pattern.find('*');
+    const std::string_view piece = pattern.substr(0, end);
+    const std::size_t at = name.find(piece);
+    if (at == std::string_view::npos) {
       return false;
     }
+    name.remove_prefix(at + piece.size());
+    pattern.remove_prefix(end + 1);
   }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+  return true;
 }
 
 }  // namespace weft

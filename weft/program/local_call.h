@@ -8,8 +8,7 @@ namespace weft {
 /// The call that a compute instruction makes. `type_of(slot)` gives a slot's local type. The
 /// outputs that a run of a ring goes on from are no inputs of the op.
 template <typename TypeOf>
-[[nodiscard]] OpCall local_call(const Graph& graph, const Instruction& compute,
-                                const TypeOf& type_of) {
+[[nodiscard]] OpCall local_call(const Graph& graph, const Instruction& compute, TypeOf&& type_of) {
   const Node& node = graph.nodes[compute.node];
   OpCall call{.inputs = {}, .outputs = {}, .attrs = node.attrs, .ring_step = compute.ring_step};
   const std::size_t inputs = compute.ring_step > 0

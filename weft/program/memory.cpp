@@ -18,6 +18,7 @@
 #include "weft/base/error.h"
 #include "weft/program/exchange.h"
 #include "weft/program/local_call.h"
+#include "weft/program/local_types.h"
 
 namespace weft {
 namespace {
@@ -40,12 +41,13 @@ class MemoryWalk {
       if (known == sizes_.end()) {
         known = sizes_.insert(known,
                               {.samples = samples,
-                               .bytes = std::vector<std::int64_t>(stage_.slots.size(), kUnknown),
+                               .types = LocalTypes(stage_, at_, samples),
                                .extra_bytes = std::vector<std::int64_t>(index_.count(), kUnknown)});
       }
       sizes_of_.push_back(static_cast<int>(known - sizes_.begin()));
     }
-    held_.assign(2 * stage_.slots.size() * (count + 1), 0);
+    number_places();
+    held_.assign(places_ + own_places_ * count, 0);
     for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
       if (stage_.slots[slot].lifetime == Lifetime::persistent && stage_.slots[slot].view_of < 0) {
         now_ += bytes(static_cast<SlotId>(slot), -1);
@@ -77,10 +79,11 @@ class MemoryWalk {
 
  private:
   static constexpr std::int64_t kUnknown = -1;
+  static constexpr auto kNoPlace = static_cast<std::size_t>(-1);
 
   struct Sizes {
     std::int64_t samples = 0;
-    std::vector<std::int64_t> bytes;        // by slot
+    LocalTypes types;
     std::vector<std::int64_t> extra_bytes;  // by instruction: workspaces, buffers of transfers
   };
 
@@ -101,38 +104,52 @@ class MemoryWalk {
 
   Sizes& sizes(int micro_batch) { return sizes_[sizes_of_[micro_batch + 1]]; }
 
-  std::int64_t bytes(SlotId slot, int micro_batch) {
-    Sizes& known = sizes(micro_batch);
-    if (known.bytes[slot] == kUnknown) {
-      known.bytes[slot] = slot_type(stage_, slot, at_, known.samples).bytes();
+  std::int64_t bytes(SlotId slot, int micro_batch) { return sizes(micro_batch).types.bytes(slot); }
+
+  // A storage has a place for its bytes, a slot that is moved between devices one for those of
+  // buffers. What lives for a micro-batch has places for each of these, besides those for all
+  // places: what lives for the step may be waited for by a micro-batch.
+  void number_places() {
+    std::vector<bool> moved(stage_.slots.size(), false);
+    for (const Segment& segment : stage_.segments) {
+      for (const Instruction& i : segment.instructions) {
+        if (i.opcode == Opcode::send) {
+          moved[i.reads[0]] = true;
+        } else if (i.opcode == Opcode::recv || i.opcode == Opcode::collective) {
+          moved[i.writes[0]] = true;
+        }
+      }
     }
-    return known.bytes[slot];
+    bytes_place_.assign(stage_.slots.size(), kNoPlace);
+    buffer_place_.assign(stage_.slots.size(), kNoPlace);
+    const auto number = [&](bool own) {
+      for (std::size_t slot = 0; slot < stage_.slots.size(); ++slot) {
+        const SlotId storage = storage_[slot];
+        if ((stage_.slots[storage].lifetime == Lifetime::micro_batch) == own) {
+          bytes_place_[slot] = storage == static_cast<SlotId>(slot) ? places_++ : kNoPlace;
+          buffer_place_[slot] = moved[slot] ? places_++ : kNoPlace;
+        }
+      }
+    };
+    number(true);
+    own_places_ = places_;
+    number(false);
   }
 
-  // Every slot has two places for what lives longer than a micro-batch, and two for each of these:
-  // bytes of its storage, and of buffers. What lives for the step may be waited for by a
-  // micro-batch.
   [[nodiscard]] std::size_t first_place(int micro_batch) const {
-    return 2 * stage_.slots.size() * static_cast<std::size_t>(micro_batch + 1);
+    return micro_batch < 0 ? 0 : places_ + own_places_ * static_cast<std::size_t>(micro_batch);
   }
-  std::int64_t& held(SlotId slot, Lifetime lifetime, int micro_batch, int which) {
-    const bool each = lifetime == Lifetime::micro_batch;
-    const std::size_t place = first_place(each ? micro_batch : -1) + 2 * slot + which;
+  std::int64_t& held(std::size_t place, int micro_batch) {
+    const bool own = place < own_places_ && micro_batch >= 0;
+    const std::size_t at = place + (own ? first_place(micro_batch) : 0);
     if (noting_ != nullptr) {
-      const bool own = each && micro_batch >= 0;
-      noting_->push_back({.place = place - (own ? first_place(micro_batch) : 0),
-                          .own = own,
-                          .before = held_[place]});
+      noting_->push_back({.place = place, .own = own, .before = held_[at]});
     }
-    return held_[place];
+    return held_[at];
   }
 
-  std::int64_t& live(SlotId slot, int micro_batch) {
-    return held(slot, stage_.slots[slot].lifetime, micro_batch, 0);
-  }
-
-  std::int64_t& under_way(SlotId slot, int micro_batch) {
-    return held(slot, stage_.slots[storage_[slot]].lifetime, micro_batch, 1);
+  std::int64_t& live(SlotId storage, int micro_batch) {
+    return held(bytes_place_[storage], micro_batch);
   }
 
   void take(SlotId slot, int micro_batch) {
@@ -150,13 +167,12 @@ class MemoryWalk {
   }
 
   // The kernel's own bytes, from the local types.
-  std::int64_t kernel_workspace(const Instruction& i, std::int64_t samples) const {
+  std::int64_t kernel_workspace(const Instruction& i, LocalTypes& types) const {
     const OpDef& op = find_op(ops_, graph_.nodes[i.node].op);
     if (op.workspace == nullptr) {
       return 0;
     }
-    return op.workspace(
-        local_call(graph_, i, [&](SlotId slot) { return slot_type(stage_, slot, at_, samples); }));
+    return op.workspace(local_call(graph_, i, types));
   }
 
   std::int64_t extra(const IssuedInstruction& issued) {
@@ -164,7 +180,7 @@ class MemoryWalk {
     Sizes& known = sizes(issued.micro_batch);
     std::int64_t& bytes = known.extra_bytes[index_(issued.segment, &i)];
     if (bytes == kUnknown) {
-      bytes = i.opcode == Opcode::compute ? kernel_workspace(i, known.samples)
+      bytes = i.opcode == Opcode::compute ? kernel_workspace(i, known.types)
               : i.opcode == Opcode::collective
                   ? collective_workspace(stage_, i, at_, known.samples)
                   : transfer_workspace(program_, i, at_, known.samples);
@@ -182,12 +198,14 @@ class MemoryWalk {
   }
 
   void begin_buffers(SlotId slot, int micro_batch, std::int64_t size) {
-    under_way(slot, micro_batch) += size;
+    held(buffer_place_[slot], micro_batch) += size;
     now_ += size;
   }
 
   void end_buffers(SlotId slot, int micro_batch) {
-    now_ -= std::exchange(under_way(slot, micro_batch), 0);
+    if (buffer_place_[slot] != kNoPlace) {
+      now_ -= std::exchange(held(buffer_place_[slot], micro_batch), 0);
+    }
   }
 
   /// The most in use while it runs.
@@ -289,9 +307,13 @@ class MemoryWalk {
   const Graph& graph_;
   const OpTable& ops_;
   std::int64_t now_ = 0;
-  std::vector<SlotId> storage_;     // by slot
-  std::vector<Sizes> sizes_;        // those that differ
-  std::vector<int> sizes_of_;       // by micro-batch, the whole step first: into sizes_
+  std::vector<SlotId> storage_;            // by slot
+  std::vector<Sizes> sizes_;               // those that differ
+  std::vector<int> sizes_of_;              // by micro-batch, the whole step first: into sizes_
+  std::vector<std::size_t> bytes_place_;   // by slot; kNoPlace for views
+  std::vector<std::size_t> buffer_place_;  // by slot; kNoPlace where nothing is moved
+  std::size_t own_places_ = 0;             // of a micro-batch: the first places
+  std::size_t places_ = 0;
   std::vector<std::int64_t> held_;  // bytes, by place
   std::vector<Change>* noting_ = nullptr;
   std::map<std::tuple<int, int, int, int>, KnownRun> known_;  // by segment, first, end and size

@@ -121,6 +121,9 @@ std::map<std::string, PinnedLayer> pinned_layers(const Pins& pins, const Graph& 
 
 std::string why_not_on(const Mesh& mesh, const Pins& pins, const Graph& training,
                        const OpTable& ops) {
+  if (pins.empty()) {
+    return {};
+  }
   const auto size = [&](const std::string& axis) {
     const int at = axis_index(mesh, axis);
     return at < 0 ? 1 : mesh.axes[at].size;

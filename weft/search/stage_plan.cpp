@@ -1,6 +1,9 @@
 #include "weft/search/stage_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
 
 #include "weft/base/error.h"
 
@@ -32,22 +35,41 @@ NamedSplit named_split(const std::string& node, const Splits& splits, const Mesh
   return named;
 }
 
+// A pattern serves if all gradient nodes that it matches are wanted alike: which it is, the first
+// of them tells.
 std::vector<NodeRule> gradient_rules(const std::vector<NamedSplit>& wanted, const Graph& graph,
                                      const std::vector<std::string>& layers) {
   std::vector<NodeRule> rules;
+  if (wanted.empty()) {
+    return rules;
+  }
+  const std::set<std::string_view> here(layers.begin(), layers.end());
+  std::vector<std::string_view> gradients;  // of these layers
+  for (const Node& node : graph.nodes) {
+    const bool is_gradient = node.role == Role::weight_grad || node.role == Role::input_grad;
+    if (is_gradient && here.contains(layer_of(node.name))) {
+      gradients.push_back(node.name);
+    }
+  }
+  std::map<std::string_view, const NamedSplit*> wanted_of;
+  for (const NamedSplit& own : wanted) {
+    wanted_of.try_emplace(own.node, &own);
+  }
+  std::set<std::string> mixed;  // patterns that do not serve
   for (const NamedSplit& own : wanted) {
     if (std::ranges::any_of(rules, [&](const NodeRule& r) { return matches(r.nodes, own.node); })) {
       continue;
     }
     const std::string pattern = layer_pattern(own.node);
-    const bool all = std::ranges::all_of(graph.nodes, [&](const Node& node) {
-      const bool here = node.role == Role::weight_grad || node.role == Role::input_grad;
-      return !here || !matches(pattern, node.name) ||
-             std::ranges::find(layers, layer_of(node.name)) == layers.end() ||
-             std::ranges::any_of(wanted, [&](const NamedSplit& other) {
-               return other.node == node.name && other.split == own.split;
-             });
-    });
+    const bool all =
+        !mixed.contains(pattern) && std::ranges::all_of(gradients, [&](std::string_view node) {
+          const auto other = wanted_of.find(node);
+          return !matches(pattern, node) ||
+                 (other != wanted_of.end() && other->second->split == own.split);
+        });
+    if (!all) {
+      mixed.insert(pattern);
+    }
     rules.push_back({all ? pattern : own.node, own.split});
   }
   return rules;

@@ -133,6 +133,26 @@ class UnequalMeshes {
     return *best;
   }
 
+  // Of two runs that overlap but for a layer each, where these are alike, the earlier one. A stage
+  // with the first use of a shared parameter has other layers than those behind it.
+  [[nodiscard]] std::vector<int> like_runs() const {
+    const BlockChain& chain = s_.model.chain;
+    const auto layers = static_cast<int>(chain.layers.size());
+    const int shared = chain.shared.empty() ? -1 : chain.shared_first.front();
+    std::vector<int> like(static_cast<std::size_t>(layers + 1) * (layers + 1));
+    const auto run = [&](int first, int end) -> int& {
+      return like[static_cast<std::size_t>(first) * (layers + 1) + end];
+    };
+    for (int first = 0; first < layers; ++first) {
+      for (int end = first + 1; end <= layers; ++end) {
+        const bool alike = first > 0 && first - 1 != shared &&
+                           chain.class_of[first - 1] == chain.class_of[end - 1];
+        run(first, end) = alike ? run(first - 1, end - 1) : first;
+      }
+    }
+    return like;
+  }
+
   MeshCutProblem cut_problem() {
     const auto layers = static_cast<int>(s_.model.chain.layers.size());
     int units = 0;
@@ -155,6 +175,7 @@ class UnequalMeshes {
     problem.seconds = [this](int size, int behind, int first, int end) {
       return seconds(best_option(size, behind, first, end), behind, first, end);
     };
+    problem.like = like_runs();
     problem.send_seconds = [this](int size, int layer) { return send_seconds(size, layer); };
     return problem;
   }

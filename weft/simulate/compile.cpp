@@ -59,14 +59,19 @@ class Compiler {
       add_edge(e);
     }
     parts_.last_transfer = static_cast<int>(out_.game.exchanges.size());
-    out_.game.devices.resize(out_.devices.size());
+    std::vector<std::vector<IssuedRun>> orders(stages);
+    for_each_index(stages, [&](std::size_t s) { orders[s] = issue_order(in_.program.stages[s]); });
     for (int s = 0; s < stages; ++s) {
-      const std::vector<IssuedRun> order = issue_order(in_.program.stages[s]);
-      for (int member = 0; member < static_cast<int>(parts_.stages[s].devices.size()); ++member) {
-        out_.game.devices[parts_.stages[s].devices[member]] =
-            device_moves(parts_, s, member, order);
-      }
+      add_over_all(s, orders[s]);
     }
+    out_.game.devices.resize(out_.devices.size());
+    for_each_index(stages, [&](std::size_t s) {
+      const std::vector<int>& devices = parts_.stages[s].devices;
+      for (std::size_t member = 0; member < devices.size(); ++member) {
+        out_.game.devices[devices[member]] =
+            device_moves(parts_, static_cast<int>(s), static_cast<int>(member), orders[s]);
+      }
+    });
     share_links(in_.cost, out_.game);
     const auto slows = [](const Overlap& overlap) {
       return overlap.compute_slowdown > 1 || overlap.communication_slowdown > 1;
@@ -109,14 +114,12 @@ class Compiler {
                    .index = InstructionIndex(part),
                    .devices = {},
                    .first = {},
-                   .each = {},
+                   .moved = std::vector<int>(part.slots.size(), -1),
                    .sent = std::vector<std::vector<int>>(part.slots.size()),
                    .group = {},
                    .groups = {},
                    .types = {}};
-    for (const SlotId storage : storages(part)) {
-      info.each.push_back(part.slots[storage].lifetime == Lifetime::micro_batch ? 1 : 0);
-    }
+    number_moved(part, info);
     for (int p = 0; p < count; ++p) {
       info.devices.push_back(static_cast<int>(out_.devices.size()));
       out_.devices.push_back({.stage = s, .position = p});
@@ -134,6 +137,58 @@ class Compiler {
       info.groups.push_back(folded ? 1 : count / part.mesh.axes[axis].size);
     }
     parts_.stages.push_back(std::move(info));
+  }
+
+  static void number_moved(const StageProgram& part, StageInfo& info) {
+    const std::vector<SlotId> storage = storages(part);
+    for (const bool each : {true, false}) {
+      for (const Segment& segment : part.segments) {
+        for (const Instruction& i : segment.instructions) {
+          const bool moves = i.opcode == Opcode::collective || i.opcode == Opcode::recv;
+          for (std::size_t w = 0; moves && w < i.writes.size(); ++w) {
+            int& number = info.moved[i.writes[w]];
+            const Lifetime lifetime = part.slots[storage[i.writes[w]]].lifetime;
+            if (number < 0 && (lifetime == Lifetime::micro_batch) == each) {
+              number = info.moved_all++;
+            }
+          }
+        }
+      }
+      info.moved_each = each ? info.moved_all : info.moved_each;
+    }
+  }
+
+  // The n-th that one stage issues is the n-th of every stage; it takes as long as the slowest.
+  void add_over_all(int s, const std::vector<IssuedRun>& order) {
+    const StageInfo& info = parts_.stages[s];
+    const auto is_over_all = [](const Instruction& i) {
+      return i.opcode == Opcode::collective && i.axis == kAllDevices;
+    };
+    std::vector<bool> has_any;  // by segment
+    for (const Segment& segment : in_.program.stages[s].segments) {
+      has_any.push_back(std::ranges::any_of(segment.instructions, is_over_all));
+    }
+    std::size_t ordinal = 0;
+    for (const IssuedRun& run : order) {
+      const Segment& segment = in_.program.stages[s].segments[run.segment];
+      for (int number = run.first; has_any[run.segment] && number < run.end; ++number) {
+        const Instruction& i = segment.instructions[number];
+        if (!is_over_all(i)) {
+          continue;
+        }
+        if (ordinal == parts_.over_all.size()) {
+          parts_.over_all.push_back(static_cast<int>(out_.game.exchanges.size()));
+          out_.game.exchanges.push_back({.party = parts_.all_party, .seconds = 0});
+        }
+        PlayedExchange& all = out_.game.exchanges[parts_.over_all[ordinal++]];
+        const int variant = parts_.variants.of_micro_batch[run.micro_batch + 1];
+        const Communication& cost = parts_.exchanges.collective(
+            s, i, info.durations.collective_bytes[variant][info.index(run.segment, number)]);
+        if (cost.total_s() > all.latency_s + all.seconds) {
+          set_cost(all, cost);
+        }
+      }
+    }
   }
 
   void add_collectives(int s) {

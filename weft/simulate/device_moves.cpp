@@ -14,7 +14,7 @@ namespace {
 // `apart`: of a move or a writer, how far its exchange is from that of the next micro-batch.
 struct KnownRun {
   struct Writer {
-    SlotId slot = -1;
+    int moved = -1;
     int before = -1;
     int after = -1;
     int before_apart = 0;
@@ -30,14 +30,15 @@ struct KnownRun {
 
 class DeviceMoves {
  public:
-  DeviceMoves(GameParts& parts, int stage, int member)
+  DeviceMoves(const GameParts& parts, int stage, int member)
       : p_(parts),
         info_(parts.stages[stage]),
         stage_(stage),
         member_(member),
         device_(info_.devices[member]),
-        writing_(info_.each.size() * (parts.micro_batches + 1), -1),
-        summed_(info_.each.size(), 0) {}
+        writing_(info_.moved_all + static_cast<std::size_t>(info_.moved_each) * parts.micro_batches,
+                 -1),
+        summed_(info_.moved.size(), 0) {}
 
   std::vector<Move> run(const std::vector<IssuedRun>& order) {
     for (const IssuedRun& run : order) {
@@ -75,49 +76,40 @@ class DeviceMoves {
     const TransferInfo& info = p_.transfers[edge];
     return info.first + std::max(micro_batch, 0) * static_cast<int>(info.senders.size()) + receiver;
   }
-  [[nodiscard]] std::size_t writer_place(SlotId slot, int micro_batch) const {
-    const int m = info_.each[slot] != 0 ? micro_batch : -1;
-    return static_cast<std::size_t>(m + 1) * info_.each.size() + slot;
+  // What lives for a micro-batch has a place for each of these behind the places of all: what lives
+  // for the step may be waited for by a micro-batch.
+  [[nodiscard]] std::size_t writer_place(int moved, int micro_batch) const {
+    const bool each = moved < info_.moved_each && micro_batch >= 0;
+    return moved +
+           (each ? info_.moved_all + static_cast<std::size_t>(info_.moved_each) * micro_batch : 0);
   }
-  int& writer(SlotId slot, int micro_batch) {
-    int& exchange = writing_[writer_place(slot, micro_batch)];
+  int& writer(int moved, int micro_batch) {
+    int& exchange = writing_[writer_place(moved, micro_batch)];
     if (noting_ != nullptr) {
-      noting_->emplace_back(slot, exchange);
+      noting_->emplace_back(moved, exchange);
     }
     return exchange;
   }
 
-  GameParts& p_;
+  const GameParts& p_;
   const StageInfo& info_;
   int stage_;
   int member_;
   int device_;
   std::vector<Move> moves_;
-  std::vector<int> writing_;  // by micro-batch and slot: exchange that is under way, or -1
+  std::vector<int> writing_;  // by place: exchange that is under way, or -1
   std::vector<char> summed_;  // by slot: something was accumulated there in this step
   int over_all_ = 0;
   int place_ = 0;
   std::map<std::tuple<int, int, int, int>, KnownRun> known_;  // by segment, first, end and variant
-  std::vector<std::pair<SlotId, int>>* noting_ = nullptr;     // slots and exchanges as found
+  std::vector<std::pair<int, int>>* noting_ = nullptr;        // moved slots, exchanges as found
 };
 
 void DeviceMoves::begin_collective(const IssuedInstruction& at, int i) {
   const Instruction& instruction = *at.instruction;
   int exchange = 0;
   if (instruction.axis == kAllDevices) {
-    const int ordinal = over_all_++;
-    if (ordinal == static_cast<int>(p_.over_all.size())) {
-      p_.over_all.push_back(static_cast<int>(p_.out.game.exchanges.size()));
-      p_.out.game.exchanges.push_back({.party = p_.all_party, .seconds = 0});
-    }
-    exchange = p_.over_all[ordinal];
-    const int variant = p_.variants.of_micro_batch[at.micro_batch + 1];
-    const Communication& cost =
-        p_.exchanges.collective(stage_, instruction, info_.durations.collective_bytes[variant][i]);
-    PlayedExchange& all = p_.out.game.exchanges[exchange];
-    if (cost.total_s() > all.latency_s + all.seconds) {
-      set_cost(all, cost);
-    }
+    exchange = p_.over_all[over_all_++];
   } else {
     exchange = info_.first[i] + (at.micro_batch + 1) * info_.groups[instruction.axis] +
                info_.group[instruction.axis][member_];
@@ -126,7 +118,7 @@ void DeviceMoves::begin_collective(const IssuedInstruction& at, int i) {
   moves_.push_back(
       {.kind = Move::Kind::join, .exchange = exchange, .lane = device_, .place = place_});
   for (const SlotId slot : instruction.writes) {
-    writer(slot, at.micro_batch) = exchange;
+    writer(info_.moved[slot], at.micro_batch) = exchange;
   }
 }
 
@@ -138,7 +130,7 @@ void DeviceMoves::begin_transfer(const IssuedInstruction& at) {
     moves_.push_back(
         {.kind = Move::Kind::arrive, .exchange = exchange, .lane = -1, .place = place_});
     for (const SlotId slot : instruction.writes) {
-      writer(slot, at.micro_batch) = exchange;
+      writer(info_.moved[slot], at.micro_batch) = exchange;
     }
     return;
   }
@@ -156,7 +148,10 @@ void DeviceMoves::begin_transfer(const IssuedInstruction& at) {
 
 void DeviceMoves::wait_for(const IssuedInstruction& at) {
   for (const SlotId slot : at.instruction->reads) {
-    int& exchange = writer(slot, at.micro_batch);
+    if (info_.moved[slot] < 0) {
+      continue;
+    }
+    int& exchange = writer(info_.moved[slot], at.micro_batch);
     if (exchange >= 0) {
       const bool transfer = exchange >= p_.first_transfer && exchange < p_.last_transfer;
       moves_.push_back({.kind = Move::Kind::wait,
@@ -250,13 +245,13 @@ KnownRun DeviceMoves::known_run(const IssuedRun& run, int place) const {
   for (const Move& move : moves_) {
     known.apart.push_back(apart(move.exchange, run.micro_batch));
   }
-  std::vector<char> seen(info_.each.size(), 0);
-  for (const auto& [slot, before] : *noting_) {
-    if (std::exchange(seen[slot], 1) != 0) {
+  std::vector<char> seen(info_.moved_all, 0);
+  for (const auto& [moved, before] : *noting_) {
+    if (std::exchange(seen[moved], 1) != 0) {
       continue;
     }
-    const int after = writing_[writer_place(slot, run.micro_batch)];
-    known.writers.push_back({.slot = slot,
+    const int after = writing_[writer_place(moved, run.micro_batch)];
+    known.writers.push_back({.moved = moved,
                              .before = before,
                              .after = after,
                              .before_apart = apart(before, run.micro_batch),
@@ -269,13 +264,13 @@ KnownRun DeviceMoves::known_run(const IssuedRun& run, int place) const {
 bool DeviceMoves::repeat_run(const KnownRun& known, const IssuedRun& run) {
   const int later = run.micro_batch - known.micro_batch;
   const bool same = std::ranges::all_of(known.writers, [&](const KnownRun::Writer& noted) {
-    return writer(noted.slot, run.micro_batch) == noted.before + later * noted.before_apart;
+    return writer(noted.moved, run.micro_batch) == noted.before + later * noted.before_apart;
   });
   if (!same) {
     return false;
   }
   for (const KnownRun::Writer& noted : known.writers) {
-    writer(noted.slot, run.micro_batch) = noted.after + later * noted.after_apart;
+    writer(noted.moved, run.micro_batch) = noted.after + later * noted.after_apart;
   }
   for (std::size_t i = 0; i < known.moves.size(); ++i) {
     Move move = known.moves[i];
@@ -318,7 +313,7 @@ void DeviceMoves::compile_run(const IssuedRun& run) {
 
 void DeviceMoves::note_run(KnownRun& known, const IssuedRun& run) {
   std::vector<Move> before = std::exchange(moves_, {});
-  std::vector<std::pair<SlotId, int>> found;
+  std::vector<std::pair<int, int>> found;
   noting_ = &found;
   const int place = place_;
   compile_run(run);
@@ -331,7 +326,7 @@ void DeviceMoves::note_run(KnownRun& known, const IssuedRun& run) {
 
 }  // namespace
 
-std::vector<Move> device_moves(GameParts& parts, int stage, int member,
+std::vector<Move> device_moves(const GameParts& parts, int stage, int member,
                                const std::vector<IssuedRun>& order) {
   return DeviceMoves(parts, stage, member).run(order);
 }

@@ -18,7 +18,10 @@ struct StageInfo {
   InstructionIndex index;
   std::vector<int> devices;              // of the game
   std::vector<int> first;                // collectives: first exchange, by instruction
-  std::vector<char> each;                // by slot: its storage lives for a micro-batch
+  std::vector<int> moved;                // by slot: its number among those that exchanges write,
+                                         // or -1; first those that live for a micro-batch
+  int moved_each = 0;                    // how many of these there are
+  int moved_all = 0;                     // and all
   std::vector<std::vector<int>> sent;    // by slot that owns storage: edges that send from it
   std::vector<std::vector<int>> group;   // [axis][game device of the stage]
   std::vector<int> groups;               // by axis
@@ -47,7 +50,7 @@ struct GameParts {
   int micro_batches = 0;
   std::vector<StageInfo> stages = {};
   std::vector<TransferInfo> transfers = {};       // by edge
-  std::vector<int> over_all = {};                 // exchanges over all devices, in order
+  std::vector<int> over_all = {};                 // exchanges over all devices, in order of issue
   std::vector<OfMicroBatch> of_micro_batch = {};  // by exchange, but for those over all devices
   int all_party = -1;
   int first_transfer = 0;  // exchanges between stages are those from here …
@@ -58,9 +61,8 @@ struct GameParts {
 /// Its pattern is that of the cost model until `share_links` numbers those that share something.
 void set_cost(PlayedExchange& exchange, const Communication& cost);
 
-/// What a device of the game does, one move behind the other. Adds exchanges over all devices where
-/// they are met first.
-[[nodiscard]] std::vector<Move> device_moves(GameParts& parts, int stage, int member,
+/// What a device of the game does, one move behind the other.
+[[nodiscard]] std::vector<Move> device_moves(const GameParts& parts, int stage, int member,
                                              const std::vector<IssuedRun>& order);
 
 }  // namespace weft

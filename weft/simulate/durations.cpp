@@ -5,6 +5,7 @@
 
 #include "weft/base/error.h"
 #include "weft/program/local_call.h"
+#include "weft/program/local_types.h"
 
 // What each instruction costs:
 //   compute      the op's own cost with the local types; nothing if all its outputs are views
@@ -19,32 +20,6 @@
 
 namespace weft {
 namespace {
-
-// The local types of the slots on one device, found when first asked for.
-class LocalTypes {
- public:
-  LocalTypes(const StageProgram& stage, Coordinates at, std::int64_t samples)
-      : stage_(stage), at_(std::move(at)), samples_(samples), types_(stage.slots.size()) {}
-
-  const TensorType& operator()(SlotId slot) {
-    Known& known = types_[slot];
-    if (!known.found) {
-      known = {slot_type(stage_, slot, at_, samples_), true};
-    }
-    return known.type;
-  }
-  double bytes(SlotId slot) { return static_cast<double>((*this)(slot).bytes()); }
-
- private:
-  struct Known {
-    TensorType type;
-    bool found = false;
-  };
-  const StageProgram& stage_;
-  Coordinates at_;
-  std::int64_t samples_;
-  std::vector<Known> types_;
-};
 
 // Times of kernels on one device, found once for all instructions that are alike: a model repeats
 // its layers.
@@ -65,8 +40,7 @@ class Kernels {
     if (like != known.end()) {
       return like->duration;
     }
-    const OpCall call =
-        local_call(in_.graph, instruction, [&](SlotId slot) { return types_(slot); });
+    const OpCall call = local_call(in_.graph, instruction, types_);
     const CallTime time = in_.cost.call_time(device_, op, call);
     known.push_back({&instruction, {.seconds = time.seconds, .issue_more_s = time.issue_more_s}});
     return known.back().duration;
@@ -85,7 +59,11 @@ class Kernels {
   };
 
   bool alike(const Instruction& a, const Instruction& b) {
-    const auto same_type = [&](SlotId x, SlotId y) { return types_(x) == types_(y); };
+    const auto same_type = [&](SlotId x, SlotId y) {
+      const TensorType& of_x = types_(x);
+      const TensorType& of_y = types_(y);
+      return &of_x == &of_y || of_x == of_y;
+    };
     return a.ring_step == b.ring_step && std::ranges::equal(a.reads, b.reads, same_type) &&
            std::ranges::equal(a.writes, b.writes, same_type) &&
            in_.graph.nodes[a.node].attrs == in_.graph.nodes[b.node].attrs;
@@ -100,20 +78,21 @@ class Kernels {
 Duration duration(const StageProgram& stage, const Instruction& instruction, LocalTypes& types,
                   Kernels& kernels) {
   const auto copy_seconds = [&](double bytes) { return kernels.stream_seconds(bytes); };
+  const auto bytes = [&](SlotId slot) { return static_cast<double>(types.bytes(slot)); };
   switch (instruction.opcode) {
     case Opcode::compute:
       return kernels.duration(instruction);
     case Opcode::input:
-      return {copy_seconds(types.bytes(instruction.writes[0]))};
+      return {copy_seconds(bytes(instruction.writes[0]))};
     case Opcode::slice:
       return {stage.slots[instruction.writes[0]].view_of >= 0
                   ? 0
-                  : copy_seconds(2 * types.bytes(instruction.writes[0]))};
+                  : copy_seconds(2 * bytes(instruction.writes[0]))};
     case Opcode::copy:
-      return {copy_seconds(2 * types.bytes(instruction.writes[0]))};
+      return {copy_seconds(2 * bytes(instruction.writes[0]))};
     case Opcode::accumulate: {
-      const double read = types.bytes(instruction.reads[0]);
-      const double sum = types.bytes(instruction.writes[0]);
+      const double read = bytes(instruction.reads[0]);
+      const double sum = bytes(instruction.writes[0]);
       return {copy_seconds(read + 2 * sum),
               moves(stage, instruction) ? 0 : copy_seconds(read + sum)};
     }
@@ -125,7 +104,8 @@ Duration duration(const StageProgram& stage, const Instruction& instruction, Loc
 double collective_bytes(const Instruction& instruction, LocalTypes& types) {
   double bytes = 0;
   for (std::size_t i = 0; i < instruction.reads.size(); ++i) {
-    bytes += std::max(types.bytes(instruction.reads[i]), types.bytes(instruction.writes[i]));
+    bytes += static_cast<double>(
+        std::max(types.bytes(instruction.reads[i]), types.bytes(instruction.writes[i])));
   }
   return bytes;
 }

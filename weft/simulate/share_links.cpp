@@ -13,33 +13,33 @@ namespace {
 
 using Signature = std::vector<std::pair<int, double>>;  // pattern of the game, its flows
 
-// The cost model's patterns that occur, by number.
-std::map<int, int> used_patterns(const Game& game) {
-  std::map<int, int> used;
+// The cost model's patterns that occur, ascending.
+std::vector<int> used_patterns(const Game& game) {
+  std::vector<int> used;
   for (const PlayedExchange& exchange : game.exchanges) {
+    if (exchange.pattern >= static_cast<int>(used.size())) {
+      used.resize(exchange.pattern + 1, -1);
+    }
     if (exchange.pattern >= 0) {
-      used.try_emplace(exchange.pattern, 0);
+      used[exchange.pattern] = exchange.pattern;
     }
   }
-  int next = 0;
-  for (auto& [pattern, number] : used) {
-    number = next++;
-  }
+  std::erase(used, -1);
   return used;
 }
 
 }  // namespace
 
 void share_links(const CostModel& cost, Game& game) {
-  const std::map<int, int> used = used_patterns(game);
+  const std::vector<int> used = used_patterns(game);
   std::vector<Signature> signatures(cost.cluster().links.size());
   std::vector<int> links;
-  for (const auto& [pattern, number] : used) {
-    for (const LinkLoad& flows : cost.flows(pattern)) {
+  for (std::size_t number = 0; number < used.size(); ++number) {
+    for (const LinkLoad& flows : cost.flows(used[number])) {
       if (signatures[flows.link].empty()) {
         links.push_back(flows.link);
       }
-      signatures[flows.link].emplace_back(number, flows.amount);
+      signatures[flows.link].emplace_back(static_cast<int>(number), flows.amount);
     }
   }
   std::map<Signature, double> slowest;
@@ -57,15 +57,15 @@ void share_links(const CostModel& cost, Game& game) {
     }
     game.resources.push_back(bandwidth);
   }
-  std::vector<int> kept(used.size(), -1);
+  std::vector<int> kept(used.empty() ? 0 : used.back() + 1, -1);  // by the cost model's pattern
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (!patterns[i].empty()) {
-      kept[i] = static_cast<int>(game.patterns.size());
+      kept[used[i]] = static_cast<int>(game.patterns.size());
       game.patterns.push_back(std::move(patterns[i]));
     }
   }
   for (PlayedExchange& exchange : game.exchanges) {
-    exchange.pattern = exchange.pattern < 0 ? -1 : kept[used.at(exchange.pattern)];
+    exchange.pattern = exchange.pattern < 0 ? -1 : kept[exchange.pattern];
   }
 }
 

@@ -109,6 +109,11 @@ class Cutter {
 
   double seconds(int size, int behind, int first, int end) {
     behind = std::min(behind, flights_ - 1);
+    if (!p_.like.empty()) {
+      const int like = p_.like[static_cast<std::size_t>(first) * (p_.layers + 1) + end];
+      end += like - first;
+      first = like;
+    }
     double& known =
         known_[((static_cast<std::size_t>(size) * flights_ + behind) * (p_.layers + 1) + first) *
                    (p_.layers + 1) +

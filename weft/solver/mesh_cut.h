@@ -18,6 +18,10 @@ struct MeshCutProblem {
   /// Of a micro-batch in a stage of `size` (by place in `sizes`) with so many stages behind it and
   /// layers [first, end). Does not fall where layers are added; infinite: it does not fit.
   std::function<double(int size, int behind, int first, int end)> seconds = {};
+  /// By first * (layers + 1) + end of a run of layers: where the run begins that is asked for its
+  /// seconds instead, one of as many layers that takes as long in every stage. Empty: none is
+  /// alike.
+  std::vector<int> like = {};
   /// Of sending a micro-batch from a stage of `size` to the one that begins with `layer`; as much
   /// comes back.
   std::function<double(int size, int layer)> send_seconds = {};
