@@ -66,8 +66,12 @@ std::vector<std::string> layers(const Graph& graph) {
   std::vector<std::string> found;
   std::set<std::string_view> seen;
   for (const Node& node : graph.nodes) {
+    if (node.role != Role::forward) {
+      continue;
+    }
     const std::string_view layer = layer_of(node.name);
-    if (node.role == Role::forward && seen.insert(layer).second) {
+    const bool as_before = !found.empty() && found.back() == layer;
+    if (!as_before && seen.insert(layer).second) {
       found.emplace_back(layer);
     }
   }

@@ -243,9 +243,12 @@ void check_nodes(const Plan& plan, const Graph& forward, Messages& out) {
   std::vector<std::string> first(plan.stages.size());
   std::vector<int> missing(plan.stages.size(), 0);
   for (const Node& node : forward.nodes) {
-    const auto it = stage_of.find(layer_of(node.name));
-    if (node.role != Role::forward || it == stage_of.end() || node.op == "accumulate") {
+    if (node.role != Role::forward || node.op == "accumulate") {
       continue;  // a sum over micro-batches lies as its terms do
+    }
+    const auto it = stage_of.find(layer_of(node.name));
+    if (it == stage_of.end()) {
+      continue;
     }
     if (rule_for(plan.stages[it->second], node.name) == nullptr && missing[it->second]++ == 0) {
       first[it->second] = node.name;

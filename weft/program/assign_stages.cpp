@@ -79,16 +79,13 @@ void place_update(Lowering& l, NodeId n) {
 void find_terms(Lowering& l) {
   l.accumulated_by.assign(l.graph.values.size(), -1);
   l.trained.assign(l.graph.values.size(), false);
-  for (std::size_t n = 0; n < l.graph.nodes.size(); ++n) {
-    if (!is_accumulate(l.graph.nodes[n])) {
-      continue;
-    }
+  for (const NodeId n : l.facts.accumulates) {
     if (const ValueId parameter = l.graph.values[l.graph.nodes[n].outputs[0]].of; parameter >= 0) {
       l.trained[parameter] = true;
     }
     for (const ValueId v : l.graph.nodes[n].inputs) {
-      WEFT_CHECK(l.graph.nodes[n].role != Role::forward || l.users[v].size() == 1);
-      l.accumulated_by[v] = static_cast<NodeId>(n);
+      WEFT_CHECK(l.graph.nodes[n].role != Role::forward || l.facts.users[v].size() == 1);
+      l.accumulated_by[v] = n;
     }
   }
 }
@@ -102,21 +99,28 @@ int stage_of_value(const Lowering& l, ValueId value) {
 
 void assign_stages(Lowering& l) {
   const auto by_layer = stage_by_layer(l.plan);
-  const auto layer_stage = [&](const Node& node) {
-    const auto it = by_layer.find(layer_of(node.name));
+  const auto layer_stage = [&](std::string_view layer) {
+    const auto it = by_layer.find(layer);
     return it == by_layer.end() ? static_cast<int>(l.plan.stages.size()) - 1 : it->second;
   };
   const std::vector<Node>& nodes = l.graph.nodes;
   l.stage_of.assign(nodes.size(), -1);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].role != Role::update) {
-      l.stage_of[n] = nodes[n].forward >= 0 ? l.stage_of[nodes[n].forward] : layer_stage(nodes[n]);
+      l.stage_of[n] =
+          nodes[n].forward >= 0 ? l.stage_of[nodes[n].forward] : layer_stage(l.facts.layer[n]);
     }
   }
   find_homes(l);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].role == Role::update && !is_everywhere(nodes[n])) {
       place_update(l, static_cast<NodeId>(n));
+    }
+  }
+  l.nodes_of.resize(l.plan.stages.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (l.stage_of[n] >= 0) {
+      l.nodes_of[l.stage_of[n]].push_back(static_cast<NodeId>(n));
     }
   }
   l.replaces.assign(l.graph.values.size(), -1);

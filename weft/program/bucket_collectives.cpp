@@ -22,6 +22,7 @@
 #include <set>
 #include <utility>
 
+#include "weft/program/local_types.h"
 #include "weft/program/lowering.h"
 
 namespace weft {
@@ -36,17 +37,27 @@ struct Bucket {
 constexpr std::int64_t kFewBytes = 1 << 16;
 constexpr std::int64_t kFirstShare = 16;  // at first this part of bucket_bytes is enough
 
+// What is asked of a stage's slots.
+struct StageSlots {
+  explicit StageSlots(const StageProgram& stage)
+      : storage(storages(stage)),
+        of_one(stage, Coordinates(stage.mesh.axes.size(), 0), 1),
+        of_two(stage, Coordinates(stage.mesh.axes.size(), 0), 2) {}
+
+  std::vector<SlotId> storage;  // by slot
+  LocalTypes of_one;            // on the first device, for a sample
+  LocalTypes of_two;            // for two
+};
+
 class Bucketing {
  public:
-  Bucketing(const Lowering& l, const StageProgram& stage, const std::vector<SlotId>& storage,
-            Phase phase)
+  Bucketing(const Lowering& l, const StageProgram& stage, StageSlots& slots, Phase phase)
       : l_(l),
         stage_(stage),
-        storage_(storage),
+        slots_(slots),
         phase_(phase),
         by_layer_(is_for_micro_batch(phase)),
-        enough_(l.plan.bucket_bytes / kFirstShare),
-        origin_(stage.mesh.axes.size(), 0) {}
+        enough_(l.plan.bucket_bytes / kFirstShare) {}
 
   std::vector<Instruction> run(std::vector<Instruction> list) {
     for (Instruction& i : list) {
@@ -82,13 +93,13 @@ class Bucketing {
            l_.accumulated_by[value] >= 0 || is_sum;
   }
 
-  [[nodiscard]] bool is_of_few_numbers(const Instruction& i) const {
+  [[nodiscard]] bool is_of_few_numbers(const Instruction& i) {
     if (i.opcode != Opcode::collective || i.collective != CollectiveKind::all_reduce ||
         i.axis == kAllDevices || i.from.reduction != Reduction::sum) {
       return false;
     }
     const std::int64_t bytes = bytes_of(i);
-    return bytes <= kFewBytes && bytes == slot_type(stage_, i.reads[0], origin_, 2).bytes();
+    return bytes <= kFewBytes && bytes == slots_.of_two.bytes(i.reads[0]);
   }
 
   [[nodiscard]] std::size_t last_of_numbers() const {
@@ -98,9 +109,8 @@ class Bucketing {
   }
 
   // Of the larger side.
-  [[nodiscard]] std::int64_t bytes_of(const Instruction& i) const {
-    return std::max(slot_type(stage_, i.reads[0], origin_, 1).bytes(),
-                    slot_type(stage_, i.writes[0], origin_, 1).bytes());
+  [[nodiscard]] std::int64_t bytes_of(const Instruction& i) {
+    return std::max(slots_.of_one.bytes(i.reads[0]), slots_.of_one.bytes(i.writes[0]));
   }
 
   [[nodiscard]] bool alike(const Instruction& a, const Instruction& b) const {
@@ -126,8 +136,8 @@ class Bucketing {
   [[nodiscard]] bool touches(const Instruction& i, const Instruction& bucket) const {
     const auto meet = [&](const std::vector<SlotId>& some, const std::vector<SlotId>& others) {
       return std::ranges::any_of(some, [&](SlotId slot) {
-        return std::ranges::any_of(others,
-                                   [&](SlotId other) { return storage_[slot] == storage_[other]; });
+        return std::ranges::any_of(
+            others, [&](SlotId other) { return slots_.storage[slot] == slots_.storage[other]; });
       });
     };
     return meet(i.reads, bucket.writes) || meet(i.writes, bucket.writes) ||
@@ -170,7 +180,7 @@ class Bucketing {
     if (i.node < 0) {
       return false;
     }
-    const std::string_view layer = layer_of(l_.graph.nodes[i.node].name);
+    const std::string_view layer = l_.facts.layer[i.node];
     return std::exchange(layer_, layer) != layer;
   }
 
@@ -186,12 +196,11 @@ class Bucketing {
 
   const Lowering& l_;
   const StageProgram& stage_;
-  const std::vector<SlotId>& storage_;  // by slot
+  StageSlots& slots_;
   Phase phase_;
   bool by_layer_;
   std::int64_t on_its_way_ = 0;  // bytes that are gathered together
   std::int64_t enough_;
-  Coordinates origin_;
   std::string_view layer_;
   std::vector<Bucket> open_;
   std::set<SlotId> brought_;  // by buckets that are closed
@@ -202,10 +211,10 @@ class Bucketing {
 
 void bucket_collectives(Lowering& l, int stage) {
   StageProgram& part = l.program.stages[stage];
-  const std::vector<SlotId> storage = storages(part);
+  StageSlots slots(part);
   for (Segment& segment : part.segments) {
     segment.instructions =
-        Bucketing(l, part, storage, segment.phase).run(std::move(segment.instructions));
+        Bucketing(l, part, slots, segment.phase).run(std::move(segment.instructions));
   }
 }
 

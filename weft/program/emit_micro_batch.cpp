@@ -23,7 +23,7 @@ bool is_weight_gradient(const Lowering& l, NodeId n) {
   const Node& node = l.graph.nodes[n];
   return is_gradient(l, n) && node.role == Role::weight_grad &&
          std::ranges::all_of(node.outputs, [&](ValueId v) {
-           return std::ranges::all_of(l.users[v], [&](NodeId user) {
+           return std::ranges::all_of(l.facts.users[v], [&](NodeId user) {
              return !is_gradient(l, user) || is_weight_gradient(l, user);
            });
          });
@@ -34,7 +34,7 @@ bool is_weight_gradient(const Lowering& l, NodeId n) {
 bool is_only_summed(const Lowering& l, NodeId n) {
   return is_weight_gradient(l, n) && std::ranges::all_of(l.graph.nodes[n].outputs, [&](ValueId v) {
            return std::ranges::all_of(
-               l.users[v], [&](NodeId user) { return is_accumulate(l.graph.nodes[user]); });
+               l.facts.users[v], [&](NodeId user) { return is_accumulate(l.graph.nodes[user]); });
          });
 }
 
@@ -59,12 +59,12 @@ void StageEmitter::emit_node(NodeId n) {
     return emit_ring(n);
   }
   const Node& node = l_.graph.nodes[n];
-  const NodePlacement& placed = l_.placement[n];
+  const NodePlacement& placed = *l_.placement[n];
   Instruction instruction{.opcode = Opcode::compute, .node = n};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     instruction.reads.push_back(obtain(node.inputs[i], placed.inputs[i]));
   }
-  const OpDef& op = find_op(l_.ops, node.op);
+  const OpDef& op = *l_.facts.op[n];
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     const auto alias = std::ranges::find(op.aliases, static_cast<int>(o), &Alias::output);
     const SlotId view_of = alias == op.aliases.end() ? -1 : instruction.reads[alias->input];
@@ -116,7 +116,7 @@ bool StageEmitter::gathers_operands(NodeId n) {
   }
   const std::size_t first = segment_->instructions.size();
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    static_cast<void>(obtain(node.inputs[i], l_.placement[n].inputs[i]));
+    static_cast<void>(obtain(node.inputs[i], l_.placement[n]->inputs[i]));
   }
   const std::size_t before = operands_.size();
   for (std::size_t i = first; i < segment_->instructions.size(); ++i) {
@@ -149,21 +149,20 @@ void StageEmitter::finish_layers(std::string_view layer, std::string_view before
 }
 
 SlotId StageEmitter::sum_slot(ValueId sum) {
-  const auto [it, fresh] = sums_.try_emplace(sum, -1);
-  if (fresh) {
-    it->second = new_slot(sum, l_.sums[sum].at(index_));
-    stage_.slots[it->second].lifetime = Lifetime::step;
+  if (sums_[sum] < 0) {
+    sums_[sum] = new_slot(sum, l_.sums[sum].at(index_));
+    stage_.slots[sums_[sum]].lifetime = Lifetime::step;
   }
-  return it->second;
+  return sums_[sum];
 }
 
 void StageEmitter::emit_forward(int chunk) {
   begin(Phase::forward, chunk);
-  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
+  for (const NodeId n : l_.nodes_of[plan_stage()]) {
     const Node& node = l_.graph.nodes[n];
-    if (node.role == Role::forward && l_.stage_of[n] == plan_stage() && !is_accumulate(node)) {
-      emit_node(static_cast<NodeId>(n));
-      emit_terms(node, layer_of(node.name));
+    if (node.role == Role::forward && !is_accumulate(node)) {
+      emit_node(n);
+      emit_terms(node, l_.facts.layer[n]);
     }
   }
 }
@@ -171,21 +170,22 @@ void StageEmitter::emit_forward(int chunk) {
 void StageEmitter::emit_gradients(bool (*wanted)(const Lowering&, NodeId)) {
   std::string_view layer;
   std::string_view before;
-  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
-    if (l_.stage_of[n] == plan_stage() && wanted(l_, static_cast<NodeId>(n))) {
-      const std::string_view own = layer_of(l_.graph.nodes[n].name);
-      if (own != layer) {
-        before = layer;
-        layer = own;
-        finish_layers(layer, before);
-      }
-      if (gathers_operands(static_cast<NodeId>(n))) {
-        delayed_.push_back({.layer = layer, .node = static_cast<NodeId>(n)});
-        continue;
-      }
-      emit_node(static_cast<NodeId>(n));
-      emit_terms(l_.graph.nodes[n], layer);
+  for (const NodeId n : l_.nodes_of[plan_stage()]) {
+    if (!wanted(l_, n)) {
+      continue;
     }
+    const std::string_view own = l_.facts.layer[n];
+    if (own != layer) {
+      before = layer;
+      layer = own;
+      finish_layers(layer, before);
+    }
+    if (gathers_operands(n)) {
+      delayed_.push_back({.layer = layer, .node = n});
+      continue;
+    }
+    emit_node(n);
+    emit_terms(l_.graph.nodes[n], layer);
   }
   if (l_.plan.micro_batches.size() == 1) {
     leave_for_update();
@@ -231,8 +231,8 @@ void StageEmitter::emit_backward(int chunk, bool weights) {
 // What another stage sends is taken at once, though only a gradient of a weight may need it: that
 // one may run much later, and the sender cannot go on without its memory for so long.
 void StageEmitter::receive_for_weights() {
-  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
-    if (l_.stage_of[n] != plan_stage() || !is_weight_gradient(l_, static_cast<NodeId>(n))) {
+  for (const NodeId n : l_.nodes_of[plan_stage()]) {
+    if (!is_weight_gradient(l_, n)) {
       continue;
     }
     for (const ValueId v : l_.graph.nodes[n].inputs) {
@@ -254,22 +254,23 @@ void StageEmitter::emit_weight(int chunk) {
 // nodes all their values. Outside of recomputed layers, values that cost little are made again too.
 void StageEmitter::find_recomputed() {
   const std::vector<std::string>& named = l_.plan.stages[plan_stage()].recompute;
-  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
+  for (const NodeId n : l_.nodes_of[plan_stage()]) {
     const Node& node = l_.graph.nodes[n];
-    if (node.role != Role::forward || l_.stage_of[n] != plan_stage()) {
+    if (node.role != Role::forward) {
       continue;
     }
-    const std::string_view layer = layer_of(node.name);
+    const std::string_view layer = l_.facts.layer[n];
     const bool in_layer = std::ranges::find(named, layer) != named.end();
     const bool by_name = !in_layer && std::ranges::any_of(named, [&](const std::string& pattern) {
       return matches(pattern, node.name);
     });
     for (const ValueId v : node.outputs) {
-      const bool inner = std::ranges::all_of(l_.users[v], [&](NodeId user) {
+      const bool inner = std::ranges::all_of(l_.facts.users[v], [&](NodeId user) {
         const Node& reader = l_.graph.nodes[user];
-        return reader.role != Role::forward || layer_of(reader.name) == layer;
+        return reader.role != Role::forward || l_.facts.layer[user] == layer;
       });
-      recomputed_[v] = by_name || (in_layer ? inner : l_.repeated[v]);
+      recomputed_[v] =
+          by_name || (in_layer ? inner : (l_.plan.repeat_values && l_.facts.repeated[v]));
     }
   }
 }

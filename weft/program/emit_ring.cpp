@@ -58,10 +58,10 @@ std::vector<SlotId> StageEmitter::shift(const std::vector<SlotId>& slots, int ax
 
 void StageEmitter::emit_ring(NodeId n) {
   const Node& node = l_.graph.nodes[n];
-  const NodePlacement& placed = l_.placement[n];
+  const NodePlacement& placed = *l_.placement[n];
   const int axis = l_.ring_axis[n];
   const int runs = stage_.mesh.axes[axis].size;
-  const Factors factors = factors_of(l_.ops, l_.graph, node);
+  const Factors& factors = l_.facts.factors[l_.facts.kind[n]];
   const std::vector<std::size_t> moving_inputs = moving(factors.inputs, factors.ring_moves);
   const std::vector<std::size_t> moving_outputs = moving(factors.outputs, factors.ring_moves);
   std::vector<SlotId> inputs;

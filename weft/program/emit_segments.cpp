@@ -13,7 +13,7 @@ void StageEmitter::emit_send(int edge, ValueId value) {
   const NodeId producer = l_.graph.values[value].producer;
   const Phase phase = phase_of(l_, producer);
   resume(phase, phase == Phase::sync ? 0 : chunk_of(l_.stage_of[producer]));
-  const std::vector<SlotId> candidates = slots_of_[{phase_, chunk_}][value];
+  const std::vector<SlotId> candidates = slots_in(phase_, chunk_, value);
   WEFT_CHECK(!candidates.empty());
   SlotId slot = candidates[0];
   for (const SlotId candidate : candidates) {

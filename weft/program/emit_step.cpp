@@ -9,6 +9,7 @@
 //   update  optimizer on the local part; a tied parameter goes to its other homes
 
 #include <algorithm>
+#include <iterator>
 
 #include "weft/base/error.h"
 #include "weft/program/emitter.h"
@@ -17,10 +18,9 @@ namespace weft {
 
 void StageEmitter::emit_gather() {
   begin(Phase::gather);
-  for (std::size_t v = 0; v < l_.home.size(); ++v) {
-    const auto home = l_.home[v].find(index_);
-    if (home != l_.home[v].end() && home->second.kept != home->second.stored) {
-      const auto parameter = static_cast<ValueId>(v);
+  for (const ValueId parameter : l_.facts.parameters) {
+    const auto home = l_.home[parameter].find(index_);
+    if (home != l_.home[parameter].end() && home->second.kept != home->second.stored) {
       convert(stored_slot(parameter, home->second.stored), home->second.kept);
     }
   }
@@ -32,17 +32,18 @@ void StageEmitter::emit_gather() {
 SlotId StageEmitter::synchronised(ValueId sum, bool beside_backward) {
   const ValueId parameter = l_.graph.values[sum].of;
   const Placements target = parameter >= 0 ? l_.home[parameter].at(index_).update : replicated();
-  if (stage_.slots[sums_.at(sum)].placements != target) {
+  WEFT_CHECK(sums_[sum] >= 0);
+  if (stage_.slots[sums_[sum]].placements != target) {
     add_left(sum);
   }
   const std::size_t first = segment_->instructions.size();
-  const SlotId slot = convert(sums_.at(sum), target);
+  const SlotId slot = convert(sums_[sum], target);
   for (std::size_t i = first; i < segment_->instructions.size(); ++i) {
     Instruction& instruction = segment_->instructions[i];
     instruction.moved = instruction.opcode == Opcode::collective && beside_backward &&
                         (instruction.collective == CollectiveKind::all_reduce || i == first);
   }
-  if (slot == sums_.at(sum)) {
+  if (slot == sums_[sum]) {
     remember(sum, slot);
   }
   return slot;
@@ -115,11 +116,11 @@ void StageEmitter::emit_sync() {
   begin(Phase::sync);
   const bool beside_backward = !backward_waits();
   std::vector<ValueId> tied;
-  for (const Node& node : l_.graph.nodes) {
-    if (!is_accumulate(node) || !l_.sums[node.outputs[0]].contains(index_)) {
+  for (const NodeId n : l_.facts.accumulates) {
+    const ValueId sum = l_.graph.nodes[n].outputs[0];
+    if (!l_.sums[sum].contains(index_)) {
       continue;
     }
-    const ValueId sum = node.outputs[0];
     if (l_.sums[sum].size() > 1) {
       add_left(sum);  // it is sent, or added to what is
     }
@@ -199,31 +200,30 @@ Placements StageEmitter::update_placements(ValueId value) const {
 // An op whose operands all have one shape, but for scalars, works on the parts as they lie. Others
 // follow their inputs; what they sum over is a partial sum until somebody needs it whole.
 NodePlacement StageEmitter::place_update(const Node& node) const {
+  const auto type = [&](ValueId v) -> const TensorType& { return l_.graph.values[v].type; };
+  const Shape& shape = type(node.inputs.front()).shape;
+  const bool one_shape =
+      l_.graph.values[node.inputs.front()].kind != ValueKind::input &&
+      std::ranges::all_of(
+          node.inputs, [&](ValueId v) { return type(v).rank() == 0 || type(v).shape == shape; }) &&
+      std::ranges::all_of(node.outputs, [&](ValueId v) { return type(v).shape == shape; });
+  const Placements first = update_placements(node.inputs.front());
+  if (one_shape && !has_partial(first)) {
+    NodePlacement placed;
+    for (const ValueId v : node.inputs) {
+      placed.inputs.push_back(type(v).rank() == 0 ? replicated() : first);
+    }
+    placed.outputs.assign(node.outputs.size(), first);
+    return placed;
+  }
   TensorTypes types;
   std::vector<Placements> inputs;
   for (const ValueId v : node.inputs) {
-    types.push_back(l_.graph.values[v].type);
+    types.push_back(type(v));
     inputs.push_back(update_placements(v));
   }
-  const bool one_shape =
-      l_.graph.values[node.inputs.front()].kind != ValueKind::input &&
-      std::ranges::all_of(types,
-                          [&](const TensorType& type) {
-                            return type.rank() == 0 || type.shape == types.front().shape;
-                          }) &&
-      std::ranges::all_of(node.outputs, [&](ValueId v) {
-        return l_.graph.values[v].type.shape == types.front().shape;
-      });
-  if (!one_shape || has_partial(inputs.front())) {
-    const Factors factors = factors_of(l_.ops, l_.graph, node);
-    return place_node(factors, stage_.mesh, follow(factors, stage_.mesh, types, inputs), node.name);
-  }
-  NodePlacement placed;
-  for (const TensorType& type : types) {
-    placed.inputs.push_back(type.rank() == 0 ? replicated() : inputs.front());
-  }
-  placed.outputs.assign(node.outputs.size(), inputs.front());
-  return placed;
+  const Factors factors = factors_of(l_.facts.ops, l_.graph, node);
+  return place_node(factors, stage_.mesh, follow(factors, stage_.mesh, types, inputs), node.name);
 }
 
 SlotId StageEmitter::update_input(ValueId value, const Placements& needed) {
@@ -249,7 +249,7 @@ void StageEmitter::emit_update_node(NodeId n) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     compute.reads.push_back(update_input(node.inputs[i], placed.inputs[i]));
   }
-  const OpDef& op = find_op(l_.ops, node.op);
+  const OpDef& op = *l_.facts.op[n];
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     const auto alias = std::ranges::find(op.aliases, static_cast<int>(o), &Alias::output);
     const SlotId view_of = alias == op.aliases.end() ? -1 : compute.reads[alias->input];
@@ -264,7 +264,7 @@ void StageEmitter::emit_update_node(NodeId n) {
     if (old >= 0 && l_.graph.values[old].kind == ValueKind::parameter) {
       store_next(old, written[o]);
     } else if (old >= 0) {
-      WEFT_CHECK(storage_of(stage_, written[o]) == stored_.at(old));  // states change in place
+      WEFT_CHECK(storage_of(stage_, written[o]) == stored_[old]);  // states change in place
     }
   }
 }
@@ -304,19 +304,22 @@ void StageEmitter::store_next(ValueId parameter, SlotId updated) {
 // Gradients of the last layers come first, so these are updated first.
 void StageEmitter::emit_update() {
   begin(Phase::update);
+  std::vector<NodeId> updates;
+  for (const int stage : l_.meshes[index_].stages) {
+    std::ranges::copy_if(l_.nodes_of[stage], std::back_inserter(updates),
+                         [&](NodeId n) { return l_.graph.nodes[n].role == Role::update; });
+  }
+  std::ranges::sort(updates);
   std::vector<std::vector<NodeId>> parameters;  // the update nodes of each
   std::string_view before;
-  for (std::size_t n = 0; n < l_.graph.nodes.size(); ++n) {
-    const Node& node = l_.graph.nodes[n];
-    if (node.role == Role::update && l_.stage_of[n] >= 0 && l_.mesh_of[l_.stage_of[n]] == index_) {
-      const std::string_view parameter =
-          std::string_view(node.name).substr(0, node.name.find(".update/"));
-      if (parameters.empty() || parameter != before) {
-        parameters.emplace_back();
-      }
-      parameters.back().push_back(static_cast<NodeId>(n));
-      before = parameter;
+  for (const NodeId n : updates) {
+    const std::string_view name = l_.graph.nodes[n].name;
+    const std::string_view parameter = name.substr(0, name.find(".update/"));
+    if (parameters.empty() || parameter != before) {
+      parameters.emplace_back();
     }
+    parameters.back().push_back(n);
+    before = parameter;
   }
   for (auto nodes = parameters.rbegin(); nodes != parameters.rend(); ++nodes) {
     std::ranges::for_each(*nodes, [&](NodeId n) { emit_update_node(n); });

@@ -30,6 +30,10 @@ StageEmitter::StageEmitter(Lowering& l, int mesh)
     : l_(l),
       index_(mesh),
       stage_(l.program.stages[mesh]),
+      first_made_(l.graph.values.size(), -1),
+      last_made_(l.graph.values.size(), -1),
+      stored_(l.graph.values.size(), -1),
+      sums_(l.graph.values.size(), -1),
       recomputed_(l.graph.values.size(), false) {
 }
 
@@ -68,61 +72,73 @@ Instruction& StageEmitter::push(Instruction instruction) {
   return segment_->instructions.back();
 }
 
+void StageEmitter::remember(ValueId value, SlotId slot) {
+  const int place = static_cast<int>(made_.size());
+  made_.push_back({.slot = slot, .phase = phase_, .chunk = chunk_});
+  (last_made_[value] < 0 ? first_made_[value] : made_[last_made_[value]].next) = place;
+  last_made_[value] = place;
+}
+
+std::vector<SlotId> StageEmitter::slots_in(Phase phase, int chunk, ValueId value) const {
+  std::vector<SlotId> slots;
+  for (int m = first_made_[value]; m >= 0; m = made_[m].next) {
+    if (made_[m].phase == phase && made_[m].chunk == chunk) {
+      slots.push_back(made_[m].slot);
+    }
+  }
+  return slots;
+}
+
 // Backward sees what forward kept, except what it computes again and what was gathered: that is
 // gathered again, so that it need not be kept. `weight` sees both. The step's segments see each
 // other.
-std::vector<SlotId> StageEmitter::visible(ValueId value) const {
-  std::vector<SlotId> result;
-  const auto add = [&](Phase phase, int chunk, bool kept) {
-    const auto slots = slots_of_.find({phase, chunk});
-    if (slots == slots_of_.end()) {
-      return;
+template <typename Take>
+bool StageEmitter::any_visible(ValueId value, const Take& take) const {
+  const auto any = [&](Phase phase, int chunk, bool kept) {
+    for (int m = first_made_[value]; m >= 0; m = made_[m].next) {
+      const Made& made = made_[m];
+      if (made.phase == phase && made.chunk == chunk && !(kept && made.gathered) &&
+          take(made.slot)) {
+        return true;
+      }
     }
-    const auto it = slots->second.find(value);
-    if (it != slots->second.end()) {
-      std::ranges::copy_if(it->second, std::back_inserter(result),
-                           [&](SlotId slot) { return !kept || !gathered_.contains(slot); });
-    }
+    return false;
   };
-  add(phase_, chunk_, false);
-  if (is_for_micro_batch(phase_)) {
-    add(Phase::gather, 0, false);
-  }
-  if (l_.graph.values[value].kind != ValueKind::parameter) {
-    if (phase_ == Phase::weight) {
-      add(Phase::backward, chunk_, true);
-    }
-    if ((phase_ == Phase::backward || phase_ == Phase::weight) && !recomputed_[value]) {
-      add(Phase::forward, chunk_, true);
-    }
-  }
-  if (phase_ == Phase::norm || phase_ == Phase::update) {
-    add(Phase::sync, 0, false);
-    add(Phase::norm, 0, false);
-  }
-  const auto stored = stored_.find(value);
-  if (stored != stored_.end()) {
-    result.push_back(stored->second);
-  }
-  return result;
+  const bool once = phase_ == Phase::norm || phase_ == Phase::update;
+  const bool back = (phase_ == Phase::backward || phase_ == Phase::weight) &&
+                    l_.graph.values[value].kind != ValueKind::parameter;
+  return any(phase_, chunk_, false) ||
+         (is_for_micro_batch(phase_) && any(Phase::gather, 0, false)) ||
+         (back && phase_ == Phase::weight && any(Phase::backward, chunk_, true)) ||
+         (back && !recomputed_[value] && any(Phase::forward, chunk_, true)) ||
+         (once && (any(Phase::sync, 0, false) || any(Phase::norm, 0, false))) ||
+         (stored_[value] >= 0 && take(stored_[value]));
+}
+
+std::vector<SlotId> StageEmitter::visible(ValueId value) const {
+  std::vector<SlotId> slots;
+  any_visible(value, [&](SlotId slot) {
+    slots.push_back(slot);
+    return false;
+  });
+  return slots;
 }
 
 SlotId StageEmitter::find(ValueId value, const Placements& placements) const {
-  for (const SlotId slot : visible(value)) {
-    if (stage_.slots[slot].placements == placements) {
-      return slot;
-    }
-  }
-  return -1;
+  SlotId found = -1;
+  any_visible(value, [&](SlotId slot) {
+    found = stage_.slots[slot].placements == placements ? slot : -1;
+    return found >= 0;
+  });
+  return found;
 }
 
 SlotId StageEmitter::stored_slot(ValueId value, const Placements& placements) {
-  const auto [it, fresh] = stored_.try_emplace(value, -1);
-  if (fresh) {
-    it->second = new_slot(value, placements);
-    stage_.slots[it->second].lifetime = Lifetime::persistent;
+  if (stored_[value] < 0) {
+    stored_[value] = new_slot(value, placements);
+    stage_.slots[stored_[value]].lifetime = Lifetime::persistent;
   }
-  return it->second;
+  return stored_[value];
 }
 
 int StageEmitter::open_edge(std::vector<OpenEdges::End>& ends, ValueId value, const Edge& edge) {
@@ -159,7 +175,8 @@ void StageEmitter::receive(ValueId value) {
 // the last.
 void StageEmitter::hand_over(ValueId value, const Placements& placements, int chunk) {
   const Phase phase = phase_of(l_, l_.graph.values[value].producer);
-  const std::vector<SlotId>& made = slots_of_.at({phase, chunk}).at(value);
+  const std::vector<SlotId> made = slots_in(phase, chunk, value);
+  WEFT_CHECK(!made.empty());
   const auto same = std::ranges::find_if(
       made, [&](SlotId slot) { return stage_.slots[slot].placements == placements; });
   if (same == made.end()) {
@@ -226,9 +243,7 @@ SlotId StageEmitter::convert(SlotId from, const Placements& needed, SlotId into)
     }
     const SlotId next = new_slot(value, placements, view_of);
     remember(value, next);
-    if (step.kind == CollectiveKind::all_gather) {
-      gathered_.insert(next);
-    }
+    made_.back().gathered = step.kind == CollectiveKind::all_gather;
     Instruction instruction{.opcode = slice ? Opcode::slice : Opcode::collective,
                             .lane = slice ? Lane::compute : Lane::communication};
     instruction.reads = {slot};

@@ -52,8 +52,6 @@ class StageEmitter {
   void emit_return(int edge, ValueId parameter);
 
  private:
-  using SlotsOf = std::map<ValueId, std::vector<SlotId>>;
-
   // emit_values.cpp
   SlotId new_slot(ValueId value, const Placements& placements, SlotId view_of = -1);
   Instruction& push(Instruction instruction);
@@ -64,8 +62,12 @@ class StageEmitter {
   int open_edge(std::vector<OpenEdges::End>& ends, ValueId value, const Edge& edge);
   void hand_over(ValueId value, const Placements& placements, int chunk);
   SlotId find(ValueId value, const Placements& placements) const;
+  [[nodiscard]] std::vector<SlotId> slots_in(Phase phase, int chunk, ValueId value) const;
+  /// Calls `take` for the slots that the segment sees, until it returns true.
+  template <typename Take>
+  bool any_visible(ValueId value, const Take& take) const;
   [[nodiscard]] std::vector<SlotId> visible(ValueId value) const;
-  void remember(ValueId value, SlotId slot) { slots_of_[{phase_, chunk_}][value].push_back(slot); }
+  void remember(ValueId value, SlotId slot);
   void begin(Phase phase, int chunk = 0);
   /// Goes back to a segment that was begun.
   void resume(Phase phase, int chunk);
@@ -108,11 +110,20 @@ class StageEmitter {
   Phase phase_ = Phase::forward;
   Segment* segment_ = nullptr;
   int chunk_ = 0;
-  std::map<std::pair<Phase, int>, SlotsOf> slots_of_;  // by phase and chunk
-  std::map<ValueId, SlotId> stored_;                   // persistent slots
-  std::map<ValueId, SlotId> sums_;                     // accumulators
-  std::set<SlotId> gathered_;                          // made by an all-gather
-  std::vector<bool> recomputed_;                       // by value: backward makes it again
+  /// A slot that a segment made of a value; those of one value are chained, oldest first.
+  struct Made {
+    SlotId slot = -1;
+    Phase phase = Phase::forward;
+    int chunk = 0;
+    bool gathered = false;  // by an all-gather
+    int next = -1;          // into `made_`
+  };
+  std::vector<Made> made_;
+  std::vector<int> first_made_;   // by value: into `made_`, or -1
+  std::vector<int> last_made_;    // same
+  std::vector<SlotId> stored_;    // by value: persistent slots, or -1
+  std::vector<SlotId> sums_;      // by value: accumulators, or -1
+  std::vector<bool> recomputed_;  // by value: backward makes it again
   /// Additions of gradients that are being scattered: they wait until the layer behind them is
   /// done, so that it runs meanwhile.
   struct Scattered {

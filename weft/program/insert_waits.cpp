@@ -52,13 +52,16 @@ class WaitInsertion {
 
  private:
   // What it must wait for, in the order of their beginnings.
-  std::set<int> met_by(const Instruction& i) {
-    std::set<int> met;
+  std::vector<int> met_by(const Instruction& i) {
+    std::vector<int> met;
+    if (open_.empty()) {
+      return met;
+    }
     const auto add = [&](std::vector<int>& of_storage) {
       std::erase_if(of_storage, [&](int p) { return !open_.contains(p); });
       for (const int p : of_storage) {
         if (i.opcode != Opcode::collective || pending_[p].opcode != Opcode::collective) {
-          met.insert(p);
+          met.push_back(p);
         }
       }
     };
@@ -69,6 +72,8 @@ class WaitInsertion {
       add(writers_[storage_[slot]]);
       add(readers_[storage_[slot]]);
     }
+    std::ranges::sort(met);
+    met.erase(std::ranges::unique(met).begin(), met.end());
     return met;
   }
 

@@ -93,16 +93,12 @@ bool differ_in_order_alone(const Plan& a, Plan b) {
 
 }  // namespace
 
-Lowering begin_lowering(const Graph& graph, const Plan& plan, const OpTable& ops,
-                        const Program* beside) {
+Lowering begin_lowering(const GraphFacts& facts, const Plan& plan, const Program* beside) {
   if (beside == nullptr) {
-    const std::vector<std::string> wrong = violations(plan, graph);
+    const std::vector<std::string> wrong = violations(plan, facts.graph);
     require(wrong.empty(), "the plan does not fit the model:\n  {}", fmt::join(wrong, "\n  "));
   }
-  Lowering l{.graph = graph, .plan = plan, .ops = ops, .beside = beside};
-  l.users = users(graph);
-  l.repeated = plan.repeat_values ? repeated_values(graph, ops)
-                                  : std::vector<bool>(graph.values.size(), false);
+  Lowering l{.facts = facts, .graph = facts.graph, .plan = plan, .beside = beside};
   l.program.micro_batches = plan.micro_batches;
   find_meshes(l);
   for (const PlanMesh& mesh : l.meshes) {
@@ -113,7 +109,11 @@ Lowering begin_lowering(const Graph& graph, const Plan& plan, const OpTable& ops
 }
 
 Program lower(const Graph& graph, const Plan& plan, const OpTable& ops, const Program* beside) {
-  Lowering l = begin_lowering(graph, plan, ops, beside);
+  return lower(GraphFacts(graph, ops), plan, beside);
+}
+
+Program lower(const GraphFacts& facts, const Plan& plan, const Program* beside) {
+  Lowering l = begin_lowering(facts, plan, beside);
   run_passes(kInstructionPasses, l);
   run_passes(kOrderPasses, l);
   return std::move(l.program);
@@ -123,7 +123,8 @@ const Program& RepeatedLowering::program(const Plan& plan) {
   const bool known = plan_ && differ_in_order_alone(*plan_, plan);
   plan_.reset();  // if lowering throws, nothing is known
   if (known) {
-    Lowering l{.graph = graph_, .plan = plan, .ops = ops_, .program = std::move(program_)};
+    Lowering l{
+        .facts = facts_, .graph = facts_.graph, .plan = plan, .program = std::move(program_)};
     find_meshes(l);
     for (StageProgram& stage : l.program.stages) {
       stage.schedule.clear();
@@ -131,7 +132,7 @@ const Program& RepeatedLowering::program(const Plan& plan) {
     run_passes(kOrderPasses, l);
     program_ = std::move(l.program);
   } else {
-    program_ = lower(graph_, plan, ops_);
+    program_ = lower(facts_, plan);
   }
   plan_ = plan;
   return program_;

@@ -1,13 +1,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "weft/ops/op.h"
 #include "weft/plan/plan.h"
+#include "weft/program/graph_facts.h"
 #include "weft/program/program.h"
 
 namespace weft {
@@ -23,9 +24,9 @@ struct Home {
 
 /// What is known while a plan is lowered. Each pass fills in a part; lower.cpp lists them.
 struct Lowering {
+  const GraphFacts& facts;
   const Graph& graph;
   const Plan& plan;
-  const OpTable& ops;
   const Program* beside = nullptr;  // parameters lie as in this program
   Program program = {};
 
@@ -34,11 +35,10 @@ struct Lowering {
   std::vector<int> mesh_of = {};  // by stage of the plan: into `meshes` and program.stages
 
   // assign_stages; stages are those of the plan
-  std::vector<int> stage_of = {};  // by node; -1: in every stage
+  std::vector<int> stage_of = {};                  // by node; -1: in every stage
+  std::vector<std::vector<NodeId>> nodes_of = {};  // by stage: its nodes, ascending
   /// By value: the first stage on each mesh that uses this parameter, owner first.
   std::vector<std::vector<int>> homes = {};
-  std::vector<std::vector<NodeId>> users = {};  // by value
-  std::vector<bool> repeated = {};              // by value: see repeated_values
   std::vector<NodeId> accumulated_by = {};  // by value: the accumulate node it is a term of, or -1
   std::vector<bool> trained = {};           // by value: a parameter whose gradient is summed
 
@@ -46,7 +46,8 @@ struct Lowering {
       {};  // by value: the parameter or state it is the next value of, or -1
 
   // place_nodes
-  std::vector<NodePlacement> placement = {};         // by node
+  /// By node; null for accumulates and updates. Nodes that are placed alike share one.
+  std::vector<std::shared_ptr<const NodePlacement>> placement = {};
   std::vector<int> ring_axis = {};                   // by node: along which it is a ring, or -1
   std::vector<std::map<int, Home>> home = {};        // by parameter value, mesh
   std::vector<Placements> produced = {};             // by value: as its node gives it
@@ -54,9 +55,6 @@ struct Lowering {
   std::vector<std::map<int, Placements>> sums = {};  // by accumulate output, mesh: the accumulator
 };
 
-[[nodiscard]] inline bool is_accumulate(const Node& node) {
-  return node.op == "accumulate";
-}
 [[nodiscard]] int stage_of_value(const Lowering& l, ValueId value);  // -1 for inputs and parameters
 /// The phase in which a node of forward or backward runs, or the sum of an `accumulate` is there.
 [[nodiscard]] Phase phase_of(const Lowering& l, NodeId node);
@@ -69,7 +67,7 @@ struct Lowering {
 [[nodiscard]] Placements arriving(const Lowering& l, ValueId value, int stage);
 
 /// Before the first pass. The arguments must outlive it.
-[[nodiscard]] Lowering begin_lowering(const Graph& graph, const Plan& plan, const OpTable& ops,
+[[nodiscard]] Lowering begin_lowering(const GraphFacts& facts, const Plan& plan,
                                       const Program* beside = nullptr);
 /// The passes, in order.
 void assign_stages(Lowering& l);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "weft/program/local_types.h"
 #include "weft/program/lowering.h"
 
 namespace weft {
@@ -25,7 +26,11 @@ struct Use {
 class StageOverwrites {
  public:
   StageOverwrites(StageProgram& stage, const Graph& graph, const OpTable& ops)
-      : stage_(stage), graph_(graph), ops_(ops), use_(stage.slots.size()) {}
+      : stage_(stage),
+        graph_(graph),
+        ops_(ops),
+        types_(stage, Coordinates(stage.mesh.axes.size(), 0), 1),
+        use_(stage.slots.size()) {}
 
   void run() {
     for_each_instruction([&](const Instruction& i, int place) { note(i, place); });
@@ -92,23 +97,21 @@ class StageOverwrites {
            stage_.slots[storage].lifetime == Lifetime::micro_batch && in.type == out.type &&
            in.placements == out.placements && use.last == place && !use.pinned && !use.summed &&
            !use_[to].summed && std::ranges::count_if(i.reads, in_storage) == 1 &&
-           std::ranges::none_of(i.writes, in_storage) && local_bytes(from) == local_bytes(storage);
-  }
-
-  [[nodiscard]] std::int64_t local_bytes(SlotId slot) const {
-    return slot_type(stage_, slot, Coordinates(stage_.mesh.axes.size(), 0), 1).bytes();
+           std::ranges::none_of(i.writes, in_storage) &&
+           types_.bytes(from) == types_.bytes(storage);
   }
 
   StageProgram& stage_;
   const Graph& graph_;
   const OpTable& ops_;
+  LocalTypes types_;      // on the first device, for a sample
   std::vector<Use> use_;  // by storage
 };
 
 }  // namespace
 
 void overwrite_inputs(Lowering& l, int stage) {
-  StageOverwrites(l.program.stages[stage], l.graph, l.ops).run();
+  StageOverwrites(l.program.stages[stage], l.graph, l.facts.ops).run();
 }
 
 }  // namespace weft

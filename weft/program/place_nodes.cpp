@@ -16,7 +16,7 @@
 #include <algorithm>
 
 #include "weft/base/error.h"
-#include "weft/program/like_nodes.h"
+#include "weft/program/known_placements.h"
 #include "weft/program/lowering.h"
 
 namespace weft {
@@ -94,7 +94,7 @@ Placements known(const Lowering& l, const Node& node, ValueId value, int stage) 
     const Node& forward = l.graph.nodes[node.forward];
     const auto input = std::ranges::find(forward.inputs, value);
     if (input != forward.inputs.end()) {
-      return l.placement[node.forward].inputs[input - forward.inputs.begin()];
+      return l.placement[node.forward]->inputs[input - forward.inputs.begin()];
     }
   }
   const Value& v = l.graph.values[value];
@@ -124,24 +124,23 @@ void keep_rings(const Lowering& l, const Node& node, const Factors& factors, Spl
   splits[axis] = splits_for(*rule_for(plan, forward.name), plan.mesh)[axis];
 }
 
-Splits choose(const Lowering& l, const Node& node, int stage, const LikeNodes& nodes,
-              LikeNodes::Kind& kind) {
+Splits choose(const Lowering& l, NodeId n, int stage, KnownPlacements& known_placements) {
+  const Node& node = l.graph.nodes[n];
   const StagePlan& plan = l.plan.stages[stage];
-  if (node.role == Role::forward) {
-    const NodeRule* rule = rule_for(plan, node.name);
-    require(rule != nullptr, "stage {}: no rule matches node '{}'", stage, node.name);
-    return splits_for(*rule, plan.mesh);
-  }
-  if (const NodeRule* rule = gradient_rule_for(plan, node.name)) {
-    return splits_for(*rule, plan.mesh);
+  const bool is_forward = node.role == Role::forward;
+  const NodeRule* rule =
+      is_forward ? rule_for(plan, node.name) : gradient_rule_for(plan, node.name);
+  require(rule != nullptr || !is_forward, "stage {}: no rule matches node '{}'", stage, node.name);
+  if (rule != nullptr) {
+    return known_placements.ruled(*rule, plan.mesh);
   }
   std::vector<Placements> inputs;
   inputs.reserve(node.inputs.size());
   for (const ValueId v : node.inputs) {
     inputs.push_back(known(l, node, v, stage));
   }
-  Splits splits = nodes.followed(kind, plan.mesh, std::move(inputs));
-  keep_rings(l, node, kind.factors, splits);
+  Splits splits = known_placements.followed(n, plan.mesh, std::move(inputs));
+  keep_rings(l, node, l.facts.factors[l.facts.kind[n]], splits);
   return splits;
 }
 
@@ -161,13 +160,12 @@ void record_uses(Lowering& l, const Node& node, const NodePlacement& placed, int
   }
 }
 
-void place_node_of_stage(Lowering& l, NodeId n, LikeNodes& nodes) {
+void place_node_of_stage(Lowering& l, NodeId n, KnownPlacements& known_placements) {
   const Node& node = l.graph.nodes[n];
   const int stage = l.stage_of[n];
-  LikeNodes::Kind& kind = nodes.kind_of(node);
-  const Splits splits = choose(l, node, stage, nodes, kind);
-  const NodePlacement& placed =
-      LikeNodes::placed(kind, l.plan.stages[stage].mesh, splits, node.name);
+  const Splits splits = choose(l, n, stage, known_placements);
+  l.placement[n] = known_placements.placed(n, l.plan.stages[stage].mesh, splits);
+  const NodePlacement& placed = *l.placement[n];
   for (std::size_t axis = 0; axis < splits.size(); ++axis) {
     if (splits[axis].ring) {
       const std::vector<Axis>& axes = l.plan.stages[stage].mesh.axes;
@@ -182,7 +180,6 @@ void place_node_of_stage(Lowering& l, NodeId n, LikeNodes& nodes) {
     l.produced[node.outputs[o]] = placed.outputs[o];
     l.settled[node.outputs[o]] = placed.outputs[o];
   }
-  l.placement[n] = placed;
 }
 
 // One axis of an accumulator, given how its terms lie along it.
@@ -289,7 +286,7 @@ void place_nodes(Lowering& l) {
   l.produced.resize(values);
   l.settled.resize(values);
   l.sums.resize(values);
-  LikeNodes nodes(l.graph, l.ops);
+  KnownPlacements known_placements(l.facts);
   for (std::size_t n = 0; n < l.graph.nodes.size(); ++n) {
     const Node& node = l.graph.nodes[n];
     if (node.role == Role::update) {
@@ -299,7 +296,7 @@ void place_nodes(Lowering& l) {
     if (is_accumulate(node)) {
       place_accumulators(l, static_cast<NodeId>(n));
     } else {
-      place_node_of_stage(l, static_cast<NodeId>(n), nodes);
+      place_node_of_stage(l, static_cast<NodeId>(n), known_placements);
     }
   }
 }

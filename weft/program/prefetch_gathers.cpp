@@ -17,13 +17,13 @@ bool is_parameter_gather(const StageProgram& stage, const Instruction& i) {
 
 // Runs of instructions that belong to the same layer, by the nodes they compute; what computes no
 // node goes with the next one that does.
-std::vector<int> layer_runs(const Graph& graph, const std::vector<Instruction>& list) {
+std::vector<int> layer_runs(const GraphFacts& facts, const std::vector<Instruction>& list) {
   std::vector<int> run(list.size(), 0);
   std::vector<std::string_view> names(list.size());
   std::string_view next;
   for (std::size_t i = list.size(); i-- > 0;) {
     if (list[i].node >= 0) {
-      next = layer_of(graph.nodes[list[i].node].name);
+      next = facts.layer[list[i].node];
     }
     names[i] = next;
   }
@@ -33,9 +33,9 @@ std::vector<int> layer_runs(const Graph& graph, const std::vector<Instruction>& 
   return run;
 }
 
-void hoist(const Graph& graph, const StageProgram& stage, std::vector<Instruction>& list,
+void hoist(const GraphFacts& facts, const StageProgram& stage, std::vector<Instruction>& list,
            int prefetch) {
-  const std::vector<int> run = layer_runs(graph, list);
+  const std::vector<int> run = layer_runs(facts, list);
   const int runs = run.empty() ? 0 : run.back() + 1;
   std::vector<std::vector<Instruction>> ahead(runs);
   std::vector<std::vector<Instruction>> rest(runs);
@@ -57,7 +57,7 @@ void prefetch_gathers(Lowering& l, int stage) {
   StageProgram& part = l.program.stages[stage];
   for (Segment& segment : part.segments) {
     if (is_for_micro_batch(segment.phase)) {
-      hoist(l.graph, part, segment.instructions, l.plan.prefetch);
+      hoist(l.facts, part, segment.instructions, l.plan.prefetch);
     }
   }
 }

@@ -20,8 +20,8 @@ bool is_gradient(const Node& node) {
 
 }  // namespace
 
-std::vector<bool> repeated_values(const Graph& training, const OpTable& ops) {
-  const std::vector<std::vector<NodeId>> readers = users(training);
+std::vector<bool> repeated_values(const Graph& training, const OpTable& ops,
+                                  const std::vector<std::vector<NodeId>>& readers) {
   std::vector<bool> repeated(training.values.size(), false);
   for (std::size_t n = 0; n < training.nodes.size(); ++n) {
     const Node& node = training.nodes[n];

@@ -121,7 +121,7 @@ class ChainMaker {
     for (std::size_t v = 0; v < storage.size(); ++v) {
       storage[v] = static_cast<ValueId>(v);
     }
-    chain_.repeated = repeated_values(graph_, ops_);
+    chain_.repeated = repeated_values(graph_, ops_, users(graph_));
     chain_.crosses.assign(graph_.values.size(), false);
     for (const Node& node : graph_.nodes) {
       const OpDef& op = find_op(ops_, node.op);

@@ -36,7 +36,7 @@ class ProblemMaker {
         mesh_(placed.plan.stages[placed.stage_of[layer.front()]].mesh),
         conversions_(conversions),
         collectives_(cost, mesh_),
-        kernels_(placed.graph, placed.ops, cost, mesh_, placed.plan.micro_batches.front()) {}
+        kernels_(placed.graph, placed.facts.ops, cost, mesh_, placed.plan.micro_batches.front()) {}
 
   GradientProblem run() {
     result_.choices.kinds = 1;
@@ -61,7 +61,7 @@ class ProblemMaker {
   // What it does now, and all else; rings and gradients of shared weights stay as they are.
   std::vector<GradientOption> options_of(NodeId g) {
     const Node& node = l_.graph.nodes[g];
-    std::vector<GradientOption> options = {{.splits = {}, .placed = l_.placement[g]}};
+    std::vector<GradientOption> options = {{.splits = {}, .placed = *l_.placement[g]}};
     const bool shared = std::ranges::any_of(node.outputs, [&](ValueId v) {
       const NodeId sum = l_.accumulated_by[v];
       return sum >= 0 && l_.graph.nodes[sum].inputs.size() > 1;
@@ -69,7 +69,7 @@ class ProblemMaker {
     if (l_.ring_axis[g] >= 0 || shared) {
       return options;
     }
-    const Factors factors = factors_of(l_.ops, l_.graph, node);
+    const Factors factors = factors_of(l_.facts.ops, l_.graph, node);
     for (Splits& splits : all_splits(factors, node, l_.graph, mesh_, 0)) {
       const bool ring = std::ranges::any_of(splits, [](const Split& s) { return s.ring; });
       NodePlacement placed = place_node(factors, mesh_, splits, node.name);
@@ -131,7 +131,7 @@ class ProblemMaker {
 
   double output_cost(NodeId g, ValueId v, const Placements& made) {
     double sum = l_.accumulated_by[v] >= 0 ? sum_cost(g, v, made) : 0;
-    for (const NodeId reader : l_.users[v]) {
+    for (const NodeId reader : l_.facts.users[v]) {
       const Node& node = l_.graph.nodes[reader];
       if (is_accumulate(node) || std::ranges::binary_search(layer_, reader)) {
         continue;
@@ -141,7 +141,7 @@ class ProblemMaker {
         continue;
       }
       const auto input = std::ranges::find(node.inputs, v) - node.inputs.begin();
-      sum += path_s(made, l_.placement[reader].inputs[input], v);
+      sum += path_s(made, l_.placement[reader]->inputs[input], v);
     }
     return sum;
   }

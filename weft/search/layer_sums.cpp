@@ -257,7 +257,7 @@ class Summing {
       storage[v] = static_cast<ValueId>(v);
     }
     std::set<ValueId> saved;
-    const std::vector<bool> repeated = repeated_values(graph_, ops_);
+    const std::vector<bool> repeated = repeated_values(graph_, ops_, users(graph_));
     for (const Node& node : graph_.nodes) {
       const OpDef& op = find_op(ops_, node.op);
       if (is_view(op)) {

@@ -19,7 +19,11 @@ namespace {
 class Polish {
  public:
   Polish(const Plan& plan, const Graph& graph, const OpTable& ops, const CostModel& cost)
-      : plan_(plan), graph_(graph), cost_(cost), l_(begin_lowering(graph, plan, ops)) {
+      : plan_(plan),
+        graph_(graph),
+        cost_(cost),
+        facts_(graph, ops),
+        l_(begin_lowering(facts_, plan)) {
     const std::vector<std::vector<NodeId>> gradients = gradient_nodes(graph);
     assign_stages(l_);
     place_nodes(l_);
@@ -76,7 +80,7 @@ class Polish {
     }
     for (std::size_t i = 0; i < mine.size(); ++i) {
       if (graph_.nodes[mine[i]].op != graph_.nodes[others[i]].op ||
-          !same(l_.placement[mine[i]], l_.placement[others[i]])) {
+          !same(*l_.placement[mine[i]], *l_.placement[others[i]])) {
         return false;
       }
     }
@@ -123,6 +127,7 @@ class Polish {
   const Plan& plan_;
   const Graph& graph_;
   const CostModel& cost_;
+  GraphFacts facts_;
   Lowering l_;
   std::map<std::string, std::vector<NodeId>> nodes_;  // by layer: its gradient nodes, ascending
   Conversions conversions_;
