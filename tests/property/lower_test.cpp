@@ -1,6 +1,7 @@
 // Every recipe of small models lowers to a program that passes the static checks, the simulator
 // plays it to the end, and no program is faster than its bound.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -270,6 +271,20 @@ TEST(Lower, ASlicedParameterIsGatheredBehindTheSlice) {
                        .rules = {{.nodes = "embed/wte", .split = {{"dp", "b"}, {"tp", "h"}}},
                                  {.nodes = "head/logits", .split = {{"dp", "n"}}}},
                        .value = "embed/wte.weight"});
+}
+
+// A user's plan may want what cannot be: partial sums of what is whole.
+TEST(Lower, PartialSumsOfWhatIsNoneAreRefused) {
+  Changed changed("mlp:inputs=8,hidden=16,layers=2,outputs=4", "tp=2");
+  changed.plan.stages[0].nodes = {{.nodes = "fc.1/linear", .split = {{"tp", "+0"}}},
+                                  {.nodes = "*", .split = {}}};
+  try {
+    static_cast<void>(lower(changed.training, changed.plan, changed.ops));
+    ADD_FAILURE() << "nothing was said";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.blame(), Blame::input);
+    EXPECT_THAT(error.what(), testing::HasSubstr("fc.1/linear: it is to work on partial sums"));
+  }
 }
 
 // The gradient of the class token is a sum over samples, then a reshape. The sum has a rule that

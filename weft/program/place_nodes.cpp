@@ -160,6 +160,23 @@ void record_uses(Lowering& l, const Node& node, const NodePlacement& placed, int
   }
 }
 
+// Nothing becomes a partial sum on its way: a node works on one only where its input is one.
+void check_sums(const Lowering& l, const Node& node, const NodePlacement& placed, int stage) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId v = node.inputs[i];
+    const bool made_here =
+        l.graph.values[v].kind == ValueKind::result && stage_of_value(l, v) == stage;
+    for (std::size_t a = 0; a < placed.inputs[i].size(); ++a) {
+      const Placement& needed = placed.inputs[i][a];
+      require(needed.kind != Placement::Kind::partial ||
+                  (made_here && a < l.produced[v].size() && l.produced[v][a] == needed),
+              "{}: it is to work on partial sums along axis {} ('+'), but '{}' is no partial sum "
+              "there",
+              node.name, l.plan.stages[stage].mesh.axes[a].name, l.graph.values[v].name);
+    }
+  }
+}
+
 void place_node_of_stage(Lowering& l, NodeId n, KnownPlacements& known_placements) {
   const Node& node = l.graph.nodes[n];
   const int stage = l.stage_of[n];
@@ -175,6 +192,7 @@ void place_node_of_stage(Lowering& l, NodeId n, KnownPlacements& known_placement
       l.ring_axis[n] = static_cast<int>(axis);
     }
   }
+  check_sums(l, node, placed, stage);
   record_uses(l, node, placed, stage);
   for (std::size_t o = 0; o < node.outputs.size(); ++o) {
     l.produced[node.outputs[o]] = placed.outputs[o];

@@ -23,9 +23,15 @@ std::vector<int> device_counts(const Cluster& cluster) {
   return {counts.begin(), counts.end()};
 }
 
+bool is_wanted(int degree, int wanted, const char* name, const PlanLimits& limits) {
+  return (wanted == 0 || degree == wanted) && !(degree > 1 && is_forbidden(limits, name));
+}
+
+}  // namespace
+
 std::vector<int> micro_batch_counts(std::int64_t batch, int dp, const PlanLimits& limits) {
   const std::int64_t most = batch / dp;
-  std::set<std::int64_t> sizes;  // samples of a replica
+  std::set<std::int64_t> sizes = {(batch + dp - 1) / dp};  // samples of a replica
   for (std::int64_t power = 1; power <= most; power *= 2) {
     sizes.insert(power);
     sizes.insert(power + power / 2);
@@ -50,12 +56,6 @@ std::vector<int> micro_batch_counts(std::int64_t batch, int dp, const PlanLimits
   }
   return result;
 }
-
-bool is_wanted(int degree, int wanted, const char* name, const PlanLimits& limits) {
-  return (wanted == 0 || degree == wanted) && !(degree > 1 && is_forbidden(limits, name));
-}
-
-}  // namespace
 
 bool is_forbidden(const PlanLimits& limits, std::string_view what) {
   return std::ranges::find(limits.forbidden, what) != limits.forbidden.end();

@@ -55,6 +55,9 @@ struct Configuration {
 /// samples that divide its share of the batch.
 [[nodiscard]] std::vector<Configuration> all_configurations(const Task& task, int layers,
                                                             const PlanLimits& limits);
+/// The numbers of micro-batches among these, ascending.
+[[nodiscard]] std::vector<int> micro_batch_counts(std::int64_t batch, int dp,
+                                                  const PlanLimits& limits);
 [[nodiscard]] bool is_forbidden(const PlanLimits& limits, std::string_view what);
 /// Whether the limits leave a mesh of this shape.
 [[nodiscard]] bool is_allowed(const MeshShape& shape, const PlanLimits& limits);

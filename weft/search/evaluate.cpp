@@ -14,6 +14,7 @@ namespace weft {
 namespace {
 
 constexpr double kLoweringWork = 45;  // of a node, in micro-batches
+constexpr double kLittleWork = 5e4;
 constexpr std::string_view kRecipeOrigin = "recipe ";
 constexpr std::string_view kSearchOrigin = "search ";
 
@@ -98,9 +99,9 @@ const Candidate* best_that_runs(const std::vector<Candidate>& candidates, const 
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const Candidate* a, const Candidate* b) { return better(*a, *b); });
+  const GraphFacts facts(training, ops);
   for (const Candidate* candidate : order) {
-    const std::vector<std::string> wrong =
-        violations(lower(training, candidate->plan, ops), training, ops);
+    const std::vector<std::string> wrong = violations(lower(facts, candidate->plan), training, ops);
     if (wrong.empty()) {
       return candidate;
     }
@@ -115,6 +116,10 @@ const Candidate* best_that_runs(const std::vector<Candidate>& candidates, const 
 double judging_work(const Graph& training, std::size_t micro_batches) {
   return static_cast<double>(training.nodes.size()) *
          (kLoweringWork + static_cast<double>(micro_batches));
+}
+
+bool is_small_task(const Graph& training) {
+  return judging_work(training, 1) < kLittleWork;
 }
 
 Candidate evaluate_unchecked(const Plan& plan, const Graph& training, const OpTable& ops,

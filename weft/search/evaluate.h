@@ -43,5 +43,7 @@ enum class Interest : std::uint8_t {
 
 /// What evaluating a plan takes, in nodes that are simulated: a search has a limit of it.
 [[nodiscard]] double judging_work(const Graph& training, std::size_t micro_batches);
+/// Whether so little that hundreds of plans can be simulated.
+[[nodiscard]] bool is_small_task(const Graph& training);
 
 }  // namespace weft

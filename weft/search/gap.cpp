@@ -166,7 +166,12 @@ Gap explain_gap(const Candidate& candidate, double bound_s, const Graph& trainin
   for (StagePlan& stage : kept.stages) {
     stage.recompute.clear();
   }
-  const Program program = lower(training, kept, ops);
+  const GraphFacts facts(training, ops);
+  Program own;
+  Program program;  // of `kept`
+  for_each_index(2, [&](std::size_t i) {
+    (i == 0 ? program : own) = lower(facts, i == 0 ? kept : candidate.plan);
+  });
   Gap gap;
   Timeline usual;
   Timeline free;
@@ -175,7 +180,6 @@ Gap explain_gap(const Candidate& candidate, double bound_s, const Graph& trainin
   const std::array<std::function<void()>, 3> parts = {
       [&] {
         const CostModel cost(candidate.plan.cluster);
-        const Program own = lower(training, candidate.plan, ops);
         gap.bounds = class_bounds({own, training, ops, cost}, candidate.plan);
       },
       [&] {

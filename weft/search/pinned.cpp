@@ -225,6 +225,9 @@ bool has_layer(const StagePlan& stage, const std::string& name, const PinnedLaye
 }  // namespace
 
 bool has_pinned(const Plan& plan, const Pins& pins, const Graph& training) {
+  if (pins.empty()) {
+    return true;
+  }
   const std::map<std::string, PinnedLayer> pinned = pinned_layers(pins, training);
   const std::vector<std::vector<NodeId>> gradients = gradient_nodes(training);
   const auto size = [](const Mesh& mesh, const std::string& axis) {

@@ -8,6 +8,7 @@
 
 #include "weft/base/error.h"
 #include "weft/search/bound.h"
+#include "weft/search/climb_plans.h"
 #include "weft/search/configurations.h"
 #include "weft/search/evaluate.h"
 #include "weft/search/known_spaces.h"
@@ -38,6 +39,7 @@ constexpr std::size_t kFewDevices = 64;
 constexpr double kPolishWork = 1.5e6;
 constexpr double kKeptWork = 3e6;
 constexpr double kWorthwhile = 0.001;  // share of a step
+constexpr double kRounding = 1e-6;     // same
 constexpr double kAlmostBest = 0.01;   // same
 constexpr int kMostPolished = 2;
 constexpr int kMostKept = 4;  // plans besides the best of which all values are kept
@@ -138,6 +140,22 @@ std::vector<Candidate> keep_values(const std::vector<Candidate>& candidates, con
   return all;
 }
 
+// What the leading plans and recipes can be made by single decisions, where the task is small.
+void climb(const Graph& training, const OpTable& ops, const CostModel& cost,
+           const PlanLimits& limits, std::vector<Candidate>& candidates, SearchResult& result) {
+  std::vector<Candidate> starts = candidates;
+  starts.insert(starts.end(), result.by_name.begin(), result.by_name.end());
+  starts.push_back(*result.best);
+  std::vector<Candidate> found =
+      climb_plans(starts, training, ops, cost, limits,
+                  is_measured(cost.cluster()) ? kUnsure : kRounding, {limits.log, result.log});
+  const Candidate* best = best_that_runs(found, training, ops, &result.log);
+  if (best != nullptr && better(*best, *result.best)) {
+    result.best = Candidate(*best);
+  }
+  std::ranges::move(found, std::back_inserter(candidates));
+}
+
 // Whether the limits leave all that plans of other systems' spaces may have.
 bool may_have_spaces(const PlanLimits& limits) {
   return limits.dp == 0 && limits.tp == 0 && limits.zero < 0 && limits.recompute.empty() &&
@@ -215,6 +233,7 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   if (result.best) {
     result.nearest.reset();
     if (task.cluster.devices.size() <= kFewDevices) {
+      climb(training, ops, cost, limits, plans.candidates, result);
       if (!is_forbidden(limits, "gradients")) {
         polish_leading(plans.candidates, training, ops, cost, limits, result);
       }

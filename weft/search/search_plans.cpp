@@ -41,6 +41,7 @@ constexpr int kMostChunkedDrafts = 60;
 constexpr int kFewChunkedDrafts = 16;  // with many devices
 // For each kind of drafts.
 constexpr JudgeEffort kUsualEffort = {.fewest = 8, .most = 24, .work_share = 1};
+constexpr JudgeEffort kSmallTaskEffort = {.fewest = 60, .most = 60, .work_share = 1};
 constexpr JudgeEffort kChunkedEffort = {.fewest = 8, .most = 14, .work_share = 0.25};
 constexpr JudgeEffort kOrderedEffort = {.fewest = 0, .most = 6, .work_share = 0.1};
 constexpr JudgeEffort kUnequalEffort = {.fewest = 3, .most = 3, .work_share = 0.1};
@@ -98,7 +99,7 @@ class PlanSearch {
                       .limits = limits_,
                       .budget_bytes = budget_},
                      result_);
-    judge.run(drafts_, kUsualEffort);
+    judge.run(drafts_, is_small_task(model_.training) ? kSmallTaskEffort : kUsualEffort);
     report(0.8);
     std::vector<Draft> unequal = unequal_meshes();
     std::vector<Draft> chunked = with_chunks(unequal, judge.best_s());

@@ -8,9 +8,7 @@
 #include "weft/base/error.h"
 
 namespace weft {
-namespace {
 
-// Modes of weights, written as rules for names are.
 std::vector<WeightRule> weight_rules(const std::vector<NamedSplit>& weights) {
   std::vector<WeightRule> rules;
   for (const NodeRule& rule : compress_rules(weights)) {
@@ -22,8 +20,6 @@ std::vector<WeightRule> weight_rules(const std::vector<NamedSplit>& weights) {
   }
   return rules;
 }
-
-}  // namespace
 
 NamedSplit named_split(const std::string& node, const Splits& splits, const Mesh& mesh) {
   NamedSplit named{.node = node, .split = {}};

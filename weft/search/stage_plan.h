@@ -17,6 +17,8 @@ namespace weft {
 /// A node's splits as a rule has them.
 [[nodiscard]] NamedSplit named_split(const std::string& node, const Splits& splits,
                                      const Mesh& mesh);
+/// Modes of weights by axis, written as rules for nodes are.
+[[nodiscard]] std::vector<WeightRule> weight_rules(const std::vector<NamedSplit>& weights);
 /// Rules for these gradient nodes of a stage with these layers, and for no others of it: one for
 /// all layers of a kind where all of them want it.
 [[nodiscard]] std::vector<NodeRule> gradient_rules(const std::vector<NamedSplit>& wanted,

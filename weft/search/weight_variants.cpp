@@ -34,7 +34,8 @@ Plan with_mode(Plan plan, WeightMode mode, bool along_tp) {
   return plan;
 }
 
-// One plan of each kind: the variants of two that differ in their weights alone are the same.
+}  // namespace
+
 std::string kind_of(const Plan& plan) {
   std::string kind = fmt::format("{} stages, {} micro-batches, {}", plan.stages.size(),
                                  plan.micro_batches.size(), plan.schedule);
@@ -43,8 +44,6 @@ std::string kind_of(const Plan& plan) {
   }
   return kind;
 }
-
-}  // namespace
 
 std::vector<const Candidate*> leading_kinds(const std::vector<Candidate>& candidates, int most) {
   std::vector<const Candidate*> order;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "weft/search/search.h"
@@ -15,8 +16,10 @@ struct WeightVariants {
   double work = 3e6;     // judging_work of all of them
 };
 
-/// Of each kind of plan (stages, axes, micro-batches, schedule) the fastest that fits, the fastest
-/// kinds first: at most so many, within a margin of the best. Pointers into `candidates`.
+/// Plans with as many stages and micro-batches, the same axes and schedule are of one kind.
+[[nodiscard]] std::string kind_of(const Plan& plan);
+/// Of each kind the fastest that fits, the fastest kinds first: at most so many, within a margin of
+/// the best. Pointers into `candidates`.
 [[nodiscard]] std::vector<const Candidate*> leading_kinds(const std::vector<Candidate>& candidates,
                                                           int most);
 
