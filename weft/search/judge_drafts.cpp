@@ -30,6 +30,8 @@ constexpr double kHeavyWork = 5e5;  // of one simulation
 constexpr int kCorrections = 4;
 constexpr int kOrderEffort = 600;
 constexpr int kOrderTurns = 3;
+constexpr double kSamePromise = 1e-3;
+constexpr double kNear = 0.05;
 constexpr double kWorthwhile = 0.003;
 constexpr double kOtherRoom = 0.02;  // of a step: what other amounts of memory may save
 constexpr int kFollowingTries = 2;
@@ -230,7 +232,8 @@ void DraftJudge::judge_following(const Draft& draft, std::size_t first) {
 
 // Orders of the micro-batches: with weights apart and all the room there is, or that of 1F1B, and
 // with weights in backward. Where one needs more memory than there is, there is less room for
-// micro-batches in flight, or if that leaves no order worth a try, stages are given less.
+// micro-batches in flight, and no more of them than the order needs; or if that leaves no order
+// worth a try, stages are given less.
 void DraftJudge::try_orders(const Draft& draft, double step_s) {
   const PipelineTimes usual = how_.drafting.pipeline_times(draft, false, false);
   const double usual_s = pipeline_seconds(usual, one_f_one_b_order(usual));
@@ -249,9 +252,15 @@ void DraftJudge::try_orders(const Draft& draft, double step_s) {
         const double saved_s = tried ? step_s - tried->step_s : 0;
         const double share = kSurprise * saved_s / (usual_s - next.answer.seconds);
         true_share = tried ? std::clamp(share, 0.0, true_share) : true_share;
+        if (tried && kind.wide && tried->step_s * (1 - kNear) < best_s_) {
+          try_lean(next, kind);
+        }
         break;
       }
       OrderedDraft narrower = order(with_less_room(next.draft, *tried), kind, usual_s);
+      if (turn + 2 == kOrderTurns || narrower.answer.order == next.answer.order) {
+        narrower = lean(std::move(narrower), kind);
+      }
       if (worthwhile(narrower) && !(narrower.answer.order == next.answer.order)) {
         next = std::move(narrower);
         continue;
@@ -271,6 +280,34 @@ DraftJudge::OrderedDraft DraftJudge::order(Draft draft, const OrderKind& kind,
   note_("{}: an order that would take {:.4g} s less than 1F1B (no order more than {:.4g} s)",
         configuration_name(draft.configuration), usual_s - answer.seconds, usual_s - answer.bound);
   return {std::move(draft), std::move(answer)};
+}
+
+// The order that fits holds as much as there is room for, which may be in its way.
+void DraftJudge::try_lean(const OrderedDraft& wide, const OrderKind& kind) {
+  const OrderedDraft leaner = lean(wide, kind);
+  if (!(leaner.answer.order == wide.answer.order)) {
+    add_work(wide.draft.configuration);
+    static_cast<void>(try_order(leaner.draft, leaner.answer.order));
+  }
+}
+
+// An order that promises as much with the fewest micro-batches in flight.
+DraftJudge::OrderedDraft DraftJudge::lean(OrderedDraft wide, const OrderKind& kind) const {
+  const PipelineTimes usual = how_.drafting.pipeline_times(wide.draft, kind.apart, false);
+  const PipelineTimes times = how_.drafting.pipeline_times(wide.draft, kind.apart, kind.wide);
+  for (int more = 1;; more *= 2) {
+    PipelineTimes fewer = times;
+    for (std::size_t s = 0; s < fewer.most_in_flight.size(); ++s) {
+      fewer.most_in_flight[s] = std::min(times.most_in_flight[s], usual.most_in_flight[s] + more);
+    }
+    if (fewer.most_in_flight == times.most_in_flight) {
+      return wide;
+    }
+    PipelineAnswer answer = best_pipeline_order(fewer, kOrderEffort);
+    if (answer.seconds <= wide.answer.seconds * (1 + kSamePromise)) {
+      return {std::move(wide.draft), std::move(answer)};
+    }
+  }
 }
 
 // The same ways; the stages of meshes that needed too much count on less memory.

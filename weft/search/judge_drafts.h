@@ -77,6 +77,8 @@ class DraftJudge {
   void judge_following(const Draft& draft, std::size_t first);
   void try_orders(const Draft& draft, double step_s);
   [[nodiscard]] OrderedDraft order(Draft draft, const OrderKind& kind, double usual_s) const;
+  void try_lean(const OrderedDraft& wide, const OrderKind& kind);
+  [[nodiscard]] OrderedDraft lean(OrderedDraft wide, const OrderKind& kind) const;
   [[nodiscard]] Draft with_less_room(Draft draft, const Candidate& candidate) const;
   std::optional<Candidate> try_order(const Draft& draft, const PipelineOrder& order);
   void note_stages(const Draft& draft, const Candidate& candidate) const;
