@@ -163,9 +163,6 @@ std::vector<Candidate> climb_plans(const std::vector<Candidate>& candidates, con
                                    const PlanLimits& limits, double worthwhile,
                                    const SearchNotes& note) {
   std::vector<Candidate> found;
-  if (!is_small_task(training)) {
-    return found;
-  }
   Climb climb(training, ops, cost, limits, worthwhile);
   for (const Candidate* start : starts(candidates)) {
     if (!climb.may_go_on()) {

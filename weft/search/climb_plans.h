@@ -7,9 +7,9 @@
 
 namespace weft {
 
-/// Better plans than the best of these candidates, where simulations cost little: the leading ones,
-/// improved decision by decision (neighbours.h) until the simulator knows no neighbour that is
-/// faster by a share of `worthwhile`.
+/// For small tasks (is_small_task): the leading ones of these candidates that are not the best they
+/// can be, improved decision by decision (neighbours.h) until the simulator knows no neighbour that
+/// is faster by a share of `worthwhile`.
 [[nodiscard]] std::vector<Candidate> climb_plans(const std::vector<Candidate>& candidates,
                                                  const Graph& training, const OpTable& ops,
                                                  const CostModel& cost, const PlanLimits& limits,

@@ -31,7 +31,10 @@ bool is_wanted(int degree, int wanted, const char* name, const PlanLimits& limit
 
 std::vector<int> micro_batch_counts(std::int64_t batch, int dp, const PlanLimits& limits) {
   const std::int64_t most = batch / dp;
-  std::set<std::int64_t> sizes = {(batch + dp - 1) / dp};  // samples of a replica
+  std::set<std::int64_t> sizes;  // samples of a replica
+  if (dp <= kFewDevices) {
+    sizes.insert((batch + dp - 1) / dp);  // if need be one replica has more: no two are alike then
+  }
   for (std::int64_t power = 1; power <= most; power *= 2) {
     sizes.insert(power);
     sizes.insert(power + power / 2);

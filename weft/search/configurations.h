@@ -52,7 +52,7 @@ struct Configuration {
 
 /// All with equal meshes that use one device, the first host, all devices or, of at most 16, any
 /// number; micro-batches of 1, 2, 3, 4, 6, 8, 12, … samples for each replica and of all numbers of
-/// samples that divide its share of the batch.
+/// samples that divide its share of the batch; up to 16 replicas also the whole batch at once.
 [[nodiscard]] std::vector<Configuration> all_configurations(const Task& task, int layers,
                                                             const PlanLimits& limits);
 /// The numbers of micro-batches among these, ascending.

@@ -90,13 +90,16 @@ DraftJudge::DraftKind DraftJudge::kind_of(const Configuration& c) {
                               : DraftKind::chunked;
 }
 
+bool DraftJudge::is_heavy(const Configuration& c) const {
+  return judging_work(how_.model.training, c.micro_batches) > kHeavyWork;
+}
+
 // Where a simulation takes long, it is enough to have seen one of the same kind: estimates of large
 // models are wrong by nearly the same share.
 DraftJudge::Experience DraftJudge::experience(const Configuration& c) const {
   const bool known = wrong_by_.contains(meshes_name(c));
-  const bool heavy = judging_work(how_.model.training, c.micro_batches) > kHeavyWork;
   const auto kind = wrong_by_kind_.find(kind_of(c));
-  if (heavy && (known || kind != wrong_by_kind_.end())) {
+  if (is_heavy(c) && (known || kind != wrong_by_kind_.end())) {
     return {.wrong_by = known ? wrong_by(c) : kind->second,
             .margin = kSureMargin,
             .alike = true,
@@ -252,7 +255,8 @@ void DraftJudge::try_orders(const Draft& draft, double step_s) {
         const double saved_s = tried ? step_s - tried->step_s : 0;
         const double share = kSurprise * saved_s / (usual_s - next.answer.seconds);
         true_share = tried ? std::clamp(share, 0.0, true_share) : true_share;
-        if (tried && kind.wide && tried->step_s * (1 - kNear) < best_s_) {
+        if (tried && kind.wide && !is_heavy(draft.configuration) &&
+            tried->step_s * (1 - kNear) < best_s_) {
           try_lean(next, kind);
         }
         break;

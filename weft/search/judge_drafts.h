@@ -69,6 +69,8 @@ class DraftJudge {
     bool enough = false;  // to leave a draft out because of it
   };
 
+  /// Whether one simulation is much work.
+  [[nodiscard]] bool is_heavy(const Configuration& c) const;
   [[nodiscard]] Experience experience(const Configuration& c) const;
   [[nodiscard]] double wrong_by(Configuration c) const;
   [[nodiscard]] double least_seconds(const Draft& draft) const;

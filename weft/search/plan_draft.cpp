@@ -8,7 +8,6 @@
 #include "weft/base/error.h"
 #include "weft/search/in_flight.h"
 #include "weft/search/stage_plan.h"
-#include "weft/solver/layer_moves.h"
 
 // The cut with the smallest max t_s over stages s, t_s being the seconds of a micro-batch, comes
 // from bisection on r = max t_s: each stage in turn takes as many layers as it can in r seconds and
@@ -79,7 +78,7 @@ bool Drafting::cut(Draft& draft, double most_s) const {
     return true;
   }
   if (c.chunks > 1) {
-    const auto step_s = [&](const std::vector<double>& times) {
+    const auto step_s = [&](const std::vector<double>& times, const std::vector<int>&) {
       const std::vector<double> sums = mesh_sums(c, times);
       const double share = ends_share(c);
       return (c.micro_batches - share) * *std::ranges::max_element(sums) +
@@ -107,14 +106,27 @@ void Drafting::improve(Draft& draft) const {
   const double all = sum(stages.forward_s) + sum(stages.backward_s) + sum(stages.weight_s);
   const double forward = sum(stages.forward_s) / all;
   const double backward = sum(stages.backward_s) / all;
-  const auto step_s = [&](const std::vector<double>& times) {
+  const auto layers = model_.chain.layers.size();
+  std::vector<double> sends(stages.send_s.size() * layers, kNever);  // as far as it is known
+  const auto send_s = [&](std::size_t s, int layer) {
+    double& known = sends[s * layers + layer];
+    if (known == kNever) {
+      known = boundary_seconds(c.mesh_of(static_cast<int>(s)), c.mesh_of(static_cast<int>(s) + 1),
+                               layer, draft.table_of(static_cast<int>(s)).place().samples);
+    }
+    return known;
+  };
+  const auto step_s = [&](const std::vector<double>& times, const std::vector<int>& ends) {
     for (std::size_t s = 0; s < times.size(); ++s) {
       stages.forward_s[s] = forward * times[s];
       stages.backward_s[s] = backward * times[s];
       stages.weight_s[s] = (1 - forward - backward) * times[s];
     }
-    const std::vector<double> ends = in_order.play(stages);
-    const double last = ends.empty() ? kNever : *std::ranges::max_element(ends);
+    for (std::size_t s = 0; s < stages.send_s.size(); ++s) {
+      stages.send_s[s] = send_s(s, ends[s]);
+    }
+    const std::vector<double> done = in_order.play(stages);
+    const double last = done.empty() ? kNever : *std::ranges::max_element(done);
     return last + (c.micro_batches - played) * std::ranges::max(mesh_sums(c, times));
   };
   // A mesh begins when the first micro-batch has come through the stages before its first one, and
@@ -142,8 +154,8 @@ void Drafting::improve(Draft& draft) const {
   }
 }
 
-void Drafting::move_layers(Draft& draft, int effort, const SecondsOfCut& step_s,
-                           const SecondsOfCut& least_s) const {
+void Drafting::move_layers(Draft& draft, int effort, const LayerMoves::StepSeconds& step_s,
+                           const LayerMoves::LeastSeconds& least_s) const {
   LayerMoves problem{.layers = static_cast<int>(model_.chain.layers.size()),
                      .stage_s =
                          [&](int s, int first, int end) {

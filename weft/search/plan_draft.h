@@ -9,6 +9,7 @@
 #include "weft/search/configurations.h"
 #include "weft/search/play_pipeline.h"
 #include "weft/search/stage_table.h"
+#include "weft/solver/layer_moves.h"
 #include "weft/solver/pipeline_order.h"
 
 namespace weft {
@@ -82,9 +83,8 @@ class Drafting {
   };
 
   bool cover(Draft& draft, double seconds) const;
-  using SecondsOfCut = std::function<double(const std::vector<double>&)>;
-  void move_layers(Draft& draft, int effort, const SecondsOfCut& step_s,
-                   const SecondsOfCut& least_s) const;
+  void move_layers(Draft& draft, int effort, const LayerMoves::StepSeconds& step_s,
+                   const LayerMoves::LeastSeconds& least_s) const;
   [[nodiscard]] double estimate(const Draft& draft) const;
   [[nodiscard]] PlayedStages played_stages(const Draft& draft) const;
   [[nodiscard]] std::vector<double> mesh_ends(const Configuration& c,

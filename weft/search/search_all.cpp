@@ -140,7 +140,7 @@ std::vector<Candidate> keep_values(const std::vector<Candidate>& candidates, con
   return all;
 }
 
-// What the leading plans and recipes can be made by single decisions, where the task is small.
+// What the leading plans and recipes can be made by single decisions.
 void climb(const Graph& training, const OpTable& ops, const CostModel& cost,
            const PlanLimits& limits, std::vector<Candidate>& candidates, SearchResult& result) {
   std::vector<Candidate> starts = candidates;
@@ -233,7 +233,9 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
   if (result.best) {
     result.nearest.reset();
     if (task.cluster.devices.size() <= kFewDevices) {
-      climb(training, ops, cost, limits, plans.candidates, result);
+      if (is_small_task(training)) {
+        climb(training, ops, cost, limits, plans.candidates, result);
+      }
       if (!is_forbidden(limits, "gradients")) {
         polish_leading(plans.candidates, training, ops, cost, limits, result);
       }

@@ -28,7 +28,7 @@ class CutImprovement {
     for (int s = 0; s < std::ssize(ends); ++s) {
       times_.push_back(stage_s(s, ends));
     }
-    value_ = value_of(times_);
+    value_ = value_of(times_, ends_);
   }
 
   double run() {
@@ -75,9 +75,10 @@ class CutImprovement {
     return sums;
   }
 
-  [[nodiscard]] Value value_of(const std::vector<double>& times) const {
+  [[nodiscard]] Value value_of(const std::vector<double>& times,
+                               const std::vector<int>& ends) const {
     const std::vector<double> sums = mesh_times(times);
-    return {.step_s = p_.step_s(times),
+    return {.step_s = p_.step_s(times, ends),
             .squares = std::inner_product(sums.begin(), sums.end(), sums.begin(), 0.0)};
   }
 
@@ -121,7 +122,7 @@ class CutImprovement {
     if (p_.least_s && p_.least_s(moved.times) > best.value.step_s * (1 + kEqual)) {
       return;
     }
-    moved.value = value_of(moved.times);
+    moved.value = value_of(moved.times, moved.ends);
     if (moved.value.better_than(best.value)) {
       best = std::move(moved);
     }

@@ -17,9 +17,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct RandomCut {
   LayerMoves problem;
   int stages = 0;
+  int cheapest_end = 0;  // where least is sent
 };
 
-RandomCut random_cut(std::mt19937_64& random, bool folded) {
+// `sends`: cutting behind some layers costs more than behind others.
+RandomCut random_cut(std::mt19937_64& random, bool folded, bool sends) {
   const int meshes = 2 + static_cast<int>(random() % 2);
   RandomCut made;
   made.stages = 2 * meshes;
@@ -38,13 +40,20 @@ RandomCut random_cut(std::mt19937_64& random, bool folded) {
   };
   const int micro_batches = 2 + static_cast<int>(random() % 6);
   const std::vector<int> mesh_of = made.problem.mesh_of;
-  made.problem.step_s = [=](const std::vector<double>& times) {
+  std::vector<double> send_s;  // behind a layer
+  for (int l = 0; l <= made.problem.layers; ++l) {
+    send_s.push_back(!sends ? 0 : (l + made.problem.layers) % 3 == 0 ? 0.3 : 0.1);
+  }
+  made.cheapest_end = static_cast<int>(std::ranges::min_element(send_s) - send_s.begin());
+  made.problem.step_s = [=](const std::vector<double>& times, const std::vector<int>& ends) {
     std::vector<double> mesh_s(mesh_of.size(), 0);
+    double sent_s = 0;
     for (std::size_t s = 0; s < times.size(); ++s) {
       mesh_s[mesh_of[s]] += times[s];
+      sent_s += send_s[ends[s]];
     }
     return micro_batches * *std::ranges::max_element(mesh_s) +
-           std::accumulate(times.begin(), times.end(), 0.0) / 6;
+           std::accumulate(times.begin(), times.end(), 0.0) / 6 + sent_s;
   };
   return made;
 }
@@ -71,15 +80,16 @@ double seconds(const LayerMoves& problem, const std::vector<int>& ends) {
   for (int s = 0; s < std::ssize(ends); ++s) {
     times.push_back(problem.stage_s(s, s == 0 ? 0 : ends[s - 1], ends[s]));
   }
-  return std::ranges::max(times) == kNever ? kNever : problem.step_s(times);
+  return std::ranges::max(times) == kNever ? kNever : problem.step_s(times, ends);
 }
 
-TEST(LayerMoves, IsMostlyTheBestOfAllAndNeverWorseThanBefore) {
+// Of how many random cuts the best of all is found; none is much worse, or worse than before.
+double share_of_best(bool sends) {
   std::mt19937_64 random(1);
   int best = 0;
   int cases = 0;
   for (int trial = 0; trial < 300; ++trial) {
-    const RandomCut made = random_cut(random, trial % 2 == 0);
+    const RandomCut made = random_cut(random, trial % 2 == 0, sends);
     double least = kNever;
     std::vector<int> start;
     std::vector<int> none;
@@ -103,28 +113,37 @@ TEST(LayerMoves, IsMostlyTheBestOfAllAndNeverWorseThanBefore) {
     ++cases;
   }
   EXPECT_GE(cases, 200);
-  EXPECT_GE(best, 0.9 * cases);
+  return static_cast<double>(best) / cases;
+}
+
+TEST(LayerMoves, IsMostlyTheBestOfAllAndNeverWorseThanBefore) {
+  EXPECT_GE(share_of_best(false), 0.9);
+  EXPECT_GE(share_of_best(true), 0.75);
 }
 
 TEST(LayerMoves, AQuickBoundChangesNothing) {
   std::mt19937_64 random(2);
   int spared = 0;
   for (int trial = 0; trial < 100; ++trial) {
-    RandomCut made = random_cut(random, trial % 2 == 0);
+    RandomCut made = random_cut(random, trial % 2 == 0, trial % 3 == 0);
     std::vector<int> start;
     for (int s = 1; s <= made.stages; ++s) {
       start.push_back(s * made.problem.layers / made.stages);
     }
     const auto step_s = made.problem.step_s;
     int asked = 0;
-    made.problem.step_s = [&](const std::vector<double>& times) {
+    made.problem.step_s = [&](const std::vector<double>& times, const std::vector<int>& ends) {
       ++asked;
-      return step_s(times);
+      return step_s(times, ends);
     };
     std::vector<int> without = start;
     improve_cut(made.problem, 1000, without);
     spared += std::exchange(asked, 0);
-    made.problem.least_s = [&](const std::vector<double>& times) { return 0.98 * step_s(times); };
+    // What does not hang on where the cut is.
+    made.problem.least_s = [&](const std::vector<double>& times) {
+      const std::vector<int> nowhere(times.size(), made.cheapest_end);
+      return step_s(times, nowhere);
+    };
     std::vector<int> with = start;
     improve_cut(made.problem, 1000, with);
     spared -= asked;
@@ -138,7 +157,9 @@ TEST(LayerMoves, FollowsTheMeshNotTheStage) {
   // which has the head, gets fewer layers.
   LayerMoves problem{.layers = 12, .stage_s = {}, .step_s = {}, .mesh_of = {0, 1, 1, 0}};
   problem.stage_s = [](int, int first, int end) { return end - first + (end == 12 ? 2.0 : 0.0); };
-  problem.step_s = [](const std::vector<double>& t) { return std::max(t[0] + t[3], t[1] + t[2]); };
+  problem.step_s = [](const std::vector<double>& t, const std::vector<int>&) {
+    return std::max(t[0] + t[3], t[1] + t[2]);
+  };
   std::vector<int> ends = {4, 8, 11, 12};
   EXPECT_EQ(improve_cut(problem, 1000, ends), 7);
 }
@@ -146,7 +167,9 @@ TEST(LayerMoves, FollowsTheMeshNotTheStage) {
 TEST(LayerMoves, WithoutEffortNothingMoves) {
   LayerMoves problem{.layers = 4, .stage_s = {}, .step_s = {}, .mesh_of = {0, 1}};
   problem.stage_s = [](int, int first, int end) { return end - first; };
-  problem.step_s = [](const std::vector<double>& t) { return std::max(t[0], t[1]); };
+  problem.step_s = [](const std::vector<double>& t, const std::vector<int>&) {
+    return std::max(t[0], t[1]);
+  };
   std::vector<int> ends = {3, 4};
   EXPECT_EQ(improve_cut(problem, 0, ends), 3);
   EXPECT_EQ(ends, (std::vector<int>{3, 4}));
