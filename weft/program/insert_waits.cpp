@@ -73,7 +73,7 @@ class WaitInsertion {
       add(readers_[storage_[slot]]);
     }
     std::ranges::sort(met);
-    met.erase(std::ranges::unique(met).begin(), met.end());
+    met.erase(std::unique(met.begin(), met.end()), met.end());
     return met;
   }
 

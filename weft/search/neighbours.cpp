@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "weft/base/error.h"
+#include "weft/recipes/node_splits.h"
 #include "weft/search/block_options.h"
 #include "weft/search/configurations.h"
 #include "weft/search/stage_plan.h"
@@ -30,10 +31,6 @@ constexpr int kMostPairs = 16;  // changes of modes, up to which pairs of them a
 
 bool is_here(const StagePlan& stage, std::string_view node) {
   return std::ranges::find(stage.layers, layer_of(node)) != stage.layers.end();
-}
-
-bool is_ruled(const Node& node) {
-  return node.role == Role::forward && node.op != "accumulate";
 }
 
 // Parameters that forward nodes of a stage read, or of one of its layers.
@@ -102,14 +99,16 @@ class Neighbours {
         micro_batch_counts(plan_.batch, axis < 0 ? 1 : mesh.axes[axis].size, limits_);
     const auto own = static_cast<int>(plan_.micro_batches.size());
     const auto place = std::ranges::lower_bound(counts, own) - counts.begin();
+    const bool listed = plan_.schedule == "listed";
     for (auto i = place - kNextCounts; i <= place + kNextCounts; ++i) {
-      if (i < 0 || i >= std::ssize(counts) || counts[i] == own) {
+      if (i < 0 || i >= std::ssize(counts) || counts[i] == own ||
+          (listed && is_forbidden(limits_, "1f1b"))) {
         continue;
       }
       Plan plan = plan_;
       plan.micro_batches = micro_batch_sizes(plan_.batch, counts[i]);
       say(plan.origin, "micro-batches", std::to_string(counts[i]));
-      if (plan.schedule == "listed") {
+      if (listed) {
         plan.schedule = "1f1b";  // its order was for another number
         plan.order.clear();
         say(plan.origin, "schedule", plan.schedule);
