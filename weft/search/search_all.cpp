@@ -145,12 +145,14 @@ void climb(const Graph& training, const OpTable& ops, const CostModel& cost,
            const PlanLimits& limits, std::vector<Candidate>& candidates, SearchResult& result) {
   std::vector<Candidate> starts = candidates;
   starts.insert(starts.end(), result.by_name.begin(), result.by_name.end());
-  starts.push_back(*result.best);
+  if (result.best) {
+    starts.push_back(*result.best);
+  }
   std::vector<Candidate> found =
       climb_plans(starts, training, ops, cost, limits,
                   is_measured(cost.cluster()) ? kUnsure : kRounding, {limits.log, result.log});
   const Candidate* best = best_that_runs(found, training, ops, &result.log);
-  if (best != nullptr && better(*best, *result.best)) {
+  if (best != nullptr && (!result.best || better(*best, *result.best))) {
     result.best = Candidate(*best);
   }
   std::ranges::move(found, std::back_inserter(candidates));
@@ -230,12 +232,12 @@ SearchResult search_all(const Task& task, const Graph& training, const OpTable& 
       place = *best;
     }
   }
+  if (task.cluster.devices.size() <= kFewDevices && is_small_task(training)) {
+    climb(training, ops, cost, limits, plans.candidates, result);
+  }
   if (result.best) {
     result.nearest.reset();
     if (task.cluster.devices.size() <= kFewDevices) {
-      if (is_small_task(training)) {
-        climb(training, ops, cost, limits, plans.candidates, result);
-      }
       if (!is_forbidden(limits, "gradients")) {
         polish_leading(plans.candidates, training, ops, cost, limits, result);
       }
