@@ -2,7 +2,7 @@
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin.json -o plan.json
 cat plan.json
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin plan.json
-weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin.json --memory 1MiB
+weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin.json --memory 512KiB
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin_wrong.json
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin_five.json
 weft plan gpt-tiny --cluster 1x4xA100-80GB --batch 16 --pin pin.json --fix tp=4
