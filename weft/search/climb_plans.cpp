@@ -172,8 +172,9 @@ std::vector<Candidate> climb_plans(const std::vector<Candidate>& candidates, con
       continue;
     }
     Candidate top = climb.run(*start);
-    if (top.fits && better(top, *start)) {
-      note("from {}: {:.4g} s, {:.4g} s before", start->recipe, top.step_s, start->step_s);
+    if (better(top, *start)) {
+      note("from {}: {:.4g} s, {:.4g} s before{}", start->recipe, top.step_s, start->step_s,
+           top.fits ? "" : "; does not fit");
       found.push_back(std::move(top));
     }
   }

@@ -152,8 +152,11 @@ void climb(const Graph& training, const OpTable& ops, const CostModel& cost,
       climb_plans(starts, training, ops, cost, limits,
                   is_measured(cost.cluster()) ? kUnsure : kRounding, {limits.log, result.log});
   const Candidate* best = best_that_runs(found, training, ops, &result.log);
-  if (best != nullptr && (!result.best || better(*best, *result.best))) {
-    result.best = Candidate(*best);
+  if (best != nullptr) {
+    std::optional<Candidate>& place = best->fits ? result.best : result.nearest;
+    if (!place || better(*best, *place)) {
+      place = Candidate(*best);
+    }
   }
   std::ranges::move(found, std::back_inserter(candidates));
 }
